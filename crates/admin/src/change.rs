@@ -36,8 +36,8 @@ impl Admin {
         Err(AdminError::Corrupt("the store answered with too few results".to_owned()))
     }
 
-    /// Makes a change in the session of the process, or in one of its own. Gateways learn of it from
-    /// the change feed.
+    /// Makes a change in the session of the process, or in one of its own. Gateways learn of it
+    /// from the change feed.
     pub(crate) async fn change<O>(&self, operation: &O) -> Result<O::Output, AdminError>
     where
         O: Planner + Sync,

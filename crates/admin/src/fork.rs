@@ -63,9 +63,9 @@ impl Admin {
         }
     }
 
-    /// Returns the volume of this process, or opens it in a session of its own. `sole` is true if no
-    /// other process uses the metadata store: sessions that are still open are then ended without a
-    /// wait.
+    /// Returns the volume of this process, or opens it in a session of its own. `sole` is true if
+    /// no other process uses the metadata store: sessions that are still open are then ended
+    /// without a wait.
     pub(crate) async fn volume(
         &self,
         blocks: Arc<dyn BlockStore>,

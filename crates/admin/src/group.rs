@@ -54,8 +54,8 @@ impl Admin {
     }
 
     /// Creates a group without members, or replaces the policies of the group of this name. A value
-    /// that is `None` does not change; a new group is enabled and has no policies then. Returns true
-    /// if the group existed.
+    /// that is `None` does not change; a new group is enabled and has no policies then. Returns
+    /// true if the group existed.
     ///
     /// # Errors
     /// [`AdminError::Name`], [`AdminError::NoSuchPolicy`], [`AdminError::TooMany`],
@@ -110,8 +110,8 @@ impl Admin {
     /// Removes a group without members.
     ///
     /// # Errors
-    /// [`AdminError::NoSuchGroup`], [`AdminError::GroupHasMembers`], [`AdminError::Changed`], and if
-    /// the store refuses the change.
+    /// [`AdminError::NoSuchGroup`], [`AdminError::GroupHasMembers`], [`AdminError::Changed`], and
+    /// if the store refuses the change.
     pub async fn remove_group(
         &self,
         name: &str,
@@ -123,8 +123,8 @@ impl Admin {
 
     /// Adds users to a group. Users that are members already do not change.
     ///
-    /// More than [`MEMBERS_AT_ONCE_MAX`] users are added by several changes, of which the first alone
-    /// checks the etag. Those before an error remain.
+    /// More than [`MEMBERS_AT_ONCE_MAX`] users are added by several changes, of which the first
+    /// alone checks the etag. Those before an error remain.
     ///
     /// # Errors
     /// [`AdminError::NoSuchGroup`], [`AdminError::NoSuchMember`], [`AdminError::TooMany`],

@@ -1,8 +1,8 @@
 //! Further keys of users, and tokens for the API of administrators.
 //!
 //! A user can have several keys, each with a description and an expiry. They share the policies of
-//! the user. For example, `rotate_key("anna", seven_days)` creates a key with a random name; clients
-//! change to it one by one within seven days, and no request is refused meanwhile.
+//! the user. For example, `rotate_key("anna", seven_days)` creates a key with a random name;
+//! clients change to it one by one within seven days, and no request is refused meanwhile.
 
 use std::fmt;
 use std::time::Duration;
@@ -100,8 +100,8 @@ impl Admin {
         self.all_keys(own).await
     }
 
-    /// Returns the access keys of S3 of a user, or of all users: their own ones and the further ones,
-    /// in order of name.
+    /// Returns the access keys of S3 of a user, or of all users: their own ones and the further
+    /// ones, in order of name.
     ///
     /// # Errors
     /// Those of [`Admin::user`].
@@ -165,8 +165,8 @@ impl Admin {
         Ok(self.change(&ChangeKey { access_key, change, expected }).await??)
     }
 
-    /// Replaces the secret of a further key, or of a user's own access key. Sessions that began with
-    /// the old secret end.
+    /// Replaces the secret of a further key, or of a user's own access key. Sessions that began
+    /// with the old secret end.
     ///
     /// # Errors
     /// [`AdminError::NoSuchUser`], also for a token, [`AdminError::Name`] for a secret that
@@ -189,8 +189,8 @@ impl Admin {
     /// Removes a further key or a token.
     ///
     /// # Errors
-    /// [`AdminError::NoSuchUser`], [`AdminError::IsUser`], [`AdminError::Changed`], and if the store
-    /// refuses the change.
+    /// [`AdminError::NoSuchUser`], [`AdminError::IsUser`], [`AdminError::Changed`], and if the
+    /// store refuses the change.
     pub async fn remove_key(
         &self,
         access_key: &str,

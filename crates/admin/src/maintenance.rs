@@ -66,8 +66,8 @@ impl Admin {
         Ok(upkeep::fsck(Arc::clone(&self.store), blocks, progress).await?)
     }
 
-    /// Returns the options of a session for one operation, which creates no volume. `sole` is true if no
-    /// other process uses the metadata store.
+    /// Returns the options of a session for one operation, which creates no volume. `sole` is true
+    /// if no other process uses the metadata store.
     pub(crate) fn session_options(&self, sole: bool) -> SessionOptions {
         SessionOptions {
             sole,

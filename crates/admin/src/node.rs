@@ -58,8 +58,8 @@ pub struct NodeReport {
 pub enum ContentPlace {
     /// In the record of the file, permanently.
     Record,
-    /// In the record of the file, until the relocator, a background task of a gateway, moves it into
-    /// a block.
+    /// In the record of the file, until the relocator, a background task of a gateway, moves it
+    /// into a block.
     Staged,
     /// In blocks, which the record of the file lists.
     Blocks,

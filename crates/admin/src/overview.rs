@@ -1,7 +1,7 @@
 //! A user with everything that decides about its requests.
 //!
-//! For example, `user_overview("anna")` shows the policies of `anna` itself and those of her enabled
-//! groups, as gateways apply them.
+//! For example, `user_overview("anna")` shows the policies of `anna` itself and those of her
+//! enabled groups, as gateways apply them.
 
 use std::collections::BTreeSet;
 

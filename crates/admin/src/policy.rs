@@ -90,12 +90,13 @@ impl Admin {
     }
 
     /// Removes a policy that no user and no group has. A policy that is in use cannot be removed:
-    /// it can contain a Deny, so the users would gain permissions. Gateways refuse all requests of a
-    /// user with a missing policy.
+    /// it can contain a Deny, so the users would gain permissions. Gateways refuse all requests of
+    /// a user with a missing policy.
     ///
     /// # Errors
     /// [`AdminError::NoSuchPolicy`], [`AdminError::PolicyIsBuiltIn`], [`AdminError::PolicyInUse`],
-    /// [`AdminError::PolicyOfGroups`], [`AdminError::Changed`], and if the store refuses the change.
+    /// [`AdminError::PolicyOfGroups`], [`AdminError::Changed`], and if the store refuses the
+    /// change.
     pub async fn remove_policy(
         &self,
         name: &str,

@@ -49,8 +49,8 @@ pub struct Retirement {
 pub struct Retired {
     /// The content that was moved.
     pub moved: Moves,
-    /// The content that is left under the key, which stays retired. `None`: nothing is left, and the
-    /// key is removed.
+    /// The content that is left under the key, which stays retired. `None`: nothing is left, and
+    /// the key is removed.
     pub left: Option<RetirePass>,
 }
 
@@ -60,8 +60,9 @@ impl Admin {
     /// move is counted; a later call continues. A key that was removed before is a success.
     ///
     /// # Errors
-    /// [`AdminError::NoVolume`]; [`AdminError::Ring`] if the key is a current one, does not exist or
-    /// cannot be used; and if a store cannot be read or changed. Content that was moved stays moved.
+    /// [`AdminError::NoVolume`]; [`AdminError::Ring`] if the key is a current one, does not exist
+    /// or cannot be used; and if a store cannot be read or changed. Content that was moved stays
+    /// moved.
     pub async fn retire_ring_key(
         &self,
         blocks: Arc<dyn BlockStore>,

@@ -94,15 +94,15 @@ impl BucketTrash {
         NamedBucket { name: self.name.as_bytes(), ino: Some(self.ino) }
     }
 
-    /// Returns the inode number of the bucket. All work on the trash is on this bucket, also if its name
-    /// is given to a new bucket.
+    /// Returns the inode number of the bucket. All work on the trash is on this bucket, also if its
+    /// name is given to a new bucket.
     pub fn ino(&self) -> Ino {
         self.ino
     }
 
     /// Returns a page of the objects in the trash whose keys begin with `prefix`; see
-    /// [`volume::Volume::trash`]. `after` is the key and the id of the last object of the page before,
-    /// `None` for the first page.
+    /// [`volume::Volume::trash`]. `after` is the key and the id of the last object of the page
+    /// before, `None` for the first page.
     ///
     /// # Errors
     /// If the store cannot be read.

@@ -1,8 +1,9 @@
 //! The sender of a request to the API, with its permissions.
 //!
-//! For example, a user with the policy `diagnostics` may read the status and gets `AccessDenied` for
-//! the list of users. Administrative actions concern the whole volume, so policies grant them only to
-//! users of the account `main`; users of other accounts manage their buckets and their own keys.
+//! For example, a user with the policy `diagnostics` may read the status and gets `AccessDenied`
+//! for the list of users. Administrative actions concern the whole volume, so policies grant them
+//! only to users of the account `main`; users of other accounts manage their buckets and their own
+//! keys.
 
 use identity::{Access, Authenticated, ClientAddress, Identity, RequestOrigin, Sender};
 use policy::AdminAction;
@@ -113,8 +114,8 @@ impl<'a> Actor<'a> {
         self.is_operator() && self.sender.may_administer(action, bucket)
     }
 
-    /// Returns true if the sender may do an administrative action on the volume without a condition,
-    /// so that it may give the action to others.
+    /// Returns true if the sender may do an administrative action on the volume without a
+    /// condition, so that it may give the action to others.
     pub(crate) fn may_give(&self, action: AdminAction) -> bool {
         self.is_operator() && self.sender.may_always_administer(action)
     }
@@ -125,8 +126,8 @@ impl<'a> Actor<'a> {
         self.sender.may_for_itself(action)
     }
 
-    /// Returns true if the sender may choose the names of access keys. Any user could otherwise take
-    /// a name that an operator wants to give to a user.
+    /// Returns true if the sender may choose the names of access keys. Any user could otherwise
+    /// take a name that an operator wants to give to a user.
     pub fn may_name_keys(&self) -> bool {
         self.may(AdminAction::CreateServiceAccount, None)
     }

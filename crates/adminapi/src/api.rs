@@ -93,7 +93,8 @@ pub struct AdminApi {
     pub(crate) streams: Streams,
     pub(crate) archives: Arc<Semaphore>,
     pub(crate) jobs: Jobs,
-    /// Held while a user with a limit of jobs starts one, so that two requests do not pass it at once.
+    /// Held while a user with a limit of jobs starts one, so that two requests do not pass it at
+    /// once.
     pub(crate) limited_jobs: Mutex<()>,
     pub(crate) started: Instant,
     bucket_locks: [Mutex<()>; BUCKET_LOCKS],
@@ -132,8 +133,9 @@ impl AdminApi {
         }
     }
 
-    /// Waits until no other change of a configuration of this bucket runs here, so that a change that
-    /// reads the configuration first loses no other one. Changes of other gateways are not excluded.
+    /// Waits until no other change of a configuration of this bucket runs here, so that a change
+    /// that reads the configuration first loses no other one. Changes of other gateways are not
+    /// excluded.
     pub(crate) async fn lock_bucket(&self, bucket: &str) -> MutexGuard<'_, ()> {
         let mut hasher = DefaultHasher::new();
         bucket.hash(&mut hasher);
@@ -163,8 +165,8 @@ impl AdminApi {
         s3_call::send(&self.gateway, actor, call, body).await
     }
 
-    /// Ends the streams and the jobs of this gateway, and waits for the ends of jobs. Call this before
-    /// the session ends.
+    /// Ends the streams and the jobs of this gateway, and waits for the ends of jobs. Call this
+    /// before the session ends.
     pub async fn end(&self) {
         self.streams.end();
         self.jobs.end().await;

@@ -1,7 +1,7 @@
 //! The function of each endpoint.
 //!
-//! For example, `GetBucketQuota` parses the bucket from the path and calls [`AdminApi::quota`]. Each
-//! function checks the permission of the sender itself, because the console calls them, too.
+//! For example, `GetBucketQuota` parses the bucket from the path and calls [`AdminApi::quota`].
+//! Each function checks the permission of the sender itself, because the console calls them, too.
 
 use crate::interface::{ApiCall, Reply};
 use crate::resources::bucket_documents::BucketDocumentKind;

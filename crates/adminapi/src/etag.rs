@@ -66,8 +66,8 @@ impl IfMatch {
         }
     }
 
-    /// Returns the version of a record that the request expects. Fails with `Changed` if its tag has
-    /// the form of no record.
+    /// Returns the version of a record that the request expects. Fails with `Changed` if its tag
+    /// has the form of no record.
     pub(crate) fn of_record(&self) -> Result<Option<admin::Etag>, ApiError> {
         let parsed = self.0.as_ref().map(|tag| {
             let tag = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));

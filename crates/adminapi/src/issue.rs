@@ -1,9 +1,9 @@
 //! The limits of credentials that a sender makes for itself or for others.
 //!
 //! A sender whose own credentials end could otherwise continue with others that do not end. So keys
-//! and secrets that it makes end no later than its own key, and temporary credentials and tokens make
-//! none. For example, a contractor whose key ends on Friday gives a colleague a key that ends on
-//! Friday, too.
+//! and secrets that it makes end no later than its own key, and temporary credentials and tokens
+//! make none. For example, a contractor whose key ends on Friday gives a colleague a key that ends
+//! on Friday, too.
 
 use record::Timestamp;
 
@@ -30,8 +30,8 @@ pub(crate) fn check_end(actor: &Actor<'_>, expires: Option<Timestamp>) -> Result
     }
 }
 
-/// Fails with `AccessDenied` if the sender moves the end of a key of another user beyond its own end.
-/// It may always bring an end forward.
+/// Fails with `AccessDenied` if the sender moves the end of a key of another user beyond its own
+/// end. It may always bring an end forward.
 pub(crate) fn check_moved_end(
     actor: &Actor<'_>,
     now: Option<Timestamp>,
@@ -41,7 +41,8 @@ pub(crate) fn check_moved_end(
 }
 
 /// Returns the expiry of a key or token that the sender creates. If the sender's own key expires,
-/// the new one does not outlive it: an operator that sets an end sets it for all that the key makes.
+/// the new one does not outlive it: an operator that sets an end sets it for all that the key
+/// makes.
 pub(crate) fn capped(
     actor: &Actor<'_>,
     wanted: Option<Timestamp>,

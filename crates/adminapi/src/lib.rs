@@ -4,14 +4,14 @@
 //! `GET /api/v1/buckets?limit=10` returns the first ten buckets that the sender may see.
 //!
 //! - [`Endpoint`] is the table of the API. The router and the document of `OpenAPI` follow from it.
-//! - [`AdminApi`] has a function for each resource, which checks the permission of an [`Actor`], the
-//!   authenticated sender, and returns a value. [`AdminApi::handle`] is the HTTP interface to them;
-//!   the console calls them directly.
-//! - Objects and configurations of buckets are read and changed by the gateway of the process, in the
-//!   name of the sender: see [`AdminApi::s3`].
+//! - [`AdminApi`] has a function for each resource, which checks the permission of an [`Actor`],
+//!   the authenticated sender, and returns a value. [`AdminApi::handle`] is the HTTP interface to
+//!   them; the console calls them directly.
+//! - Objects and configurations of buckets are read and changed by the gateway of the process, in
+//!   the name of the sender: see [`AdminApi::s3`].
 //!
-//! The invariant: each change passes the same check as a request of an S3 client, or the check of an
-//! administrative action. The crate knows no HTML, no socket and no configuration file.
+//! The invariant: each change passes the same check as a request of an S3 client, or the check of
+//! an administrative action. The crate knows no HTML, no socket and no configuration file.
 
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 

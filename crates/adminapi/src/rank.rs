@@ -1,12 +1,13 @@
 //! The limit of changes that would give more administrative rights than the sender has.
 //!
-//! A user who may create users could otherwise create one with the policy `consoleAdmin`, or take the
-//! secret of an operator. So a sender may only make, change or join users, keys, groups and policies
-//! that give administrative actions which the sender itself may do. The operator's own key may do all.
-//! Actions of S3 are not compared: the administration of users includes giving access to data.
+//! A user who may create users could otherwise create one with the policy `consoleAdmin`, or take
+//! the secret of an operator. So a sender may only make, change or join users, keys, groups and
+//! policies that give administrative actions which the sender itself may do. The operator's own key
+//! may do all. Actions of S3 are not compared: the administration of users includes giving access
+//! to data.
 //!
-//! Nor may a sender change its own policies or groups, because removing one could remove a Deny. For
-//! the same reason, and because a new Deny could lock out a user, a sender may only change the
+//! Nor may a sender change its own policies or groups, because removing one could remove a Deny.
+//! For the same reason, and because a new Deny could lock out a user, a sender may only change the
 //! policies and groups of users whose administrative actions it may do itself.
 
 use std::collections::BTreeSet;
@@ -23,9 +24,9 @@ fn beyond(action: AdminAction) -> ApiError {
 }
 
 impl AdminApi {
-    /// Fails with `AccessDenied` if one of the policies could allow an administrative action that the
-    /// sender may not do. Conditions and resources are ignored, so the check is on the safe side. A
-    /// policy that does not exist allows nothing.
+    /// Fails with `AccessDenied` if one of the policies could allow an administrative action that
+    /// the sender may not do. Conditions and resources are ignored, so the check is on the safe
+    /// side. A policy that does not exist allows nothing.
     pub(crate) async fn check_rank(
         &self,
         actor: &Actor<'_>,
@@ -87,9 +88,9 @@ impl AdminApi {
         self.check_rank(actor, &Vec::from_iter(policies)).await
     }
 
-    /// Fails as [`AdminApi::check_rank`] for all users that have a policy, themselves or in a group,
-    /// and for the web roles of this gateway that have it. A change of the policy could remove a Deny
-    /// that limits them, or add one.
+    /// Fails as [`AdminApi::check_rank`] for all users that have a policy, themselves or in a
+    /// group, and for the web roles of this gateway that have it. A change of the policy could
+    /// remove a Deny that limits them, or add one.
     pub(crate) async fn check_rank_of_holders(
         &self,
         actor: &Actor<'_>,
@@ -106,9 +107,9 @@ impl AdminApi {
     }
 
     /// Fails with `AccessDenied` if the policy that the sender replaces or removes could allow an
-    /// administrative action that the sender may not do. Web identities can have the policy by a claim
-    /// of their tokens, which is not known here. If there are such roles, the same holds for actions
-    /// that the policy could deny, because the policy could be the limit of a web identity.
+    /// administrative action that the sender may not do. Web identities can have the policy by a
+    /// claim of their tokens, which is not known here. If there are such roles, the same holds for
+    /// actions that the policy could deny, because the policy could be the limit of a web identity.
     pub(crate) async fn check_replaced(
         &self,
         actor: &Actor<'_>,
@@ -160,7 +161,8 @@ pub(crate) fn check_document(actor: &Actor<'_>, document: &str) -> Result<(), Ap
     check_actions(actor, document, Policy::could_allow)
 }
 
-/// Fails as [`check_document`] for the administrative actions of a document for which `is_named` is true.
+/// Fails as [`check_document`] for the administrative actions of a document for which `is_named` is
+/// true.
 fn check_actions(
     actor: &Actor<'_>,
     document: &str,

@@ -1,7 +1,8 @@
 //! The router: it finds the endpoint of a method and a path.
 //!
 //! For example, `PUT /api/v1/buckets/photos/quota` is `PutBucketQuota` with the parameter `photos`.
-//! Parameters are decoded; a path that is no UTF-8, or that has an empty parameter, has no endpoint.
+//! Parameters are decoded; a path that is no UTF-8, or that has an empty parameter, has no
+//! endpoint.
 
 use http::Method;
 use percent_encoding::percent_decode_str;

@@ -83,8 +83,8 @@ pub struct S3Reply {
     pub body: Bytes,
 }
 
-/// Sends a request to a gateway of this process in the name of the sender, and returns the response as
-/// it arrives. An error of S3 is a response, too.
+/// Sends a request to a gateway of this process in the name of the sender, and returns the response
+/// as it arrives. An error of S3 is a response, too.
 pub(crate) async fn stream(
     gateway: &Gateway,
     actor: &Actor<'_>,

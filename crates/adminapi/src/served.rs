@@ -1,9 +1,9 @@
 //! The facts about a request for the access log.
 //!
-//! The view of the request notes each fact as soon as it knows it, in [`RequestNotes`], an extension
-//! of the request. So the log has them also if the client disconnects. For example, if the client of
-//! `DELETE /users/anna` disconnects before the response, the line still has the sender, because the
-//! API noted it after the authentication.
+//! The view of the request notes each fact as soon as it knows it, in [`RequestNotes`], an
+//! extension of the request. So the log has them also if the client disconnects. For example, if
+//! the client of `DELETE /users/anna` disconnects before the response, the line still has the
+//! sender, because the API noted it after the authentication.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,7 +66,8 @@ pub struct ApiServed {
 }
 
 impl ApiServed {
-    /// Sets the name of a resource. `kind` is the name of the parameter in the path, such as `user`.
+    /// Sets the name of a resource. `kind` is the name of the parameter in the path, such as
+    /// `user`.
     pub fn set_resource(&mut self, kind: &'static str, name: &str) {
         if kind == "bucket" {
             self.bucket = Some(name.to_owned());

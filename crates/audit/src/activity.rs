@@ -1,14 +1,15 @@
 //! Rates and latencies of each operation of this process, for pages of operators.
 //!
-//! A request that ends is counted in one of a few *stripes* of its operation: the first whose lock is
-//! free. A stripe gathers the counts of one second, and moves them to the history of the operation
-//! when its second is over. For example, 16 concurrent PUTs share four stripes, take the lock of the
-//! history at most four times a second, and never wait for a reader of an hour of history.
+//! A request that ends is counted in one of a few *stripes* of its operation: the first whose lock
+//! is free. A stripe gathers the counts of one second, and moves them to the history of the
+//! operation when its second is over. For example, 16 concurrent PUTs share four stripes, take the
+//! lock of the history at most four times a second, and never wait for a reader of an hour of
+//! history.
 //!
 //! The history has counts of each second of the last hour, counts of each ten seconds of the last
 //! day, and a histogram of latencies for each five minutes of the last hour. An operation that
-//! occurs takes about 600 KiB, and at most [`OPERATIONS_MAX`] operations have a history of their own,
-//! so the limit of memory is 20 MiB. Nothing is allocated for operations that do not occur.
+//! occurs takes about 600 KiB, and at most [`OPERATIONS_MAX`] operations have a history of their
+//! own, so the limit of memory is 20 MiB. Nothing is allocated for operations that do not occur.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -152,8 +153,8 @@ impl Activity {
     }
 
     /// Returns the counts of an operation, or of all operations together if `operation` is `None`,
-    /// over the time `since` before `now`: in steps of a second up to an hour, and of ten seconds up
-    /// to a day.
+    /// over the time `since` before `now`: in steps of a second up to an hour, and of ten seconds
+    /// up to a day.
     pub fn series(&self, now: Instant, since: Duration, operation: Option<&str>) -> ActivitySeries {
         let second = self.second(now);
         let since = since.min(history::DAY);
@@ -221,8 +222,8 @@ impl Tracked {
         self.stripes[first].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves the counts of a stripe to the history if its second is over, and its latencies if their
-    /// window is over.
+    /// Moves the counts of a stripe to the history if its second is over, and its latencies if
+    /// their window is over.
     fn advance(&self, stripe: &mut Stripe, second: u64) {
         // A thread may come late with a request of the second before.
         if second <= stripe.second {

@@ -1,8 +1,8 @@
 //! One entry of the access log: the facts about a request that has ended.
 //!
-//! For example, the entry of a GET of an old version has the id of this version, which the operation
-//! used, even if the client named the version by another spelling. A field that is unknown is `None`
-//! and appears as `-` or is absent.
+//! For example, the entry of a GET of an old version has the id of this version, which the
+//! operation used, even if the client named the version by another spelling. A field that is
+//! unknown is `None` and appears as `-` or is absent.
 
 use std::borrow::Cow;
 use std::net::IpAddr;

@@ -1,9 +1,9 @@
 //! The access log: a bounded queue of entries in front of a thread that writes them, and a bounded
 //! broadcast for live subscribers.
 //!
-//! A request ends with [`AuditLog::record`], which never waits: it puts the entry into the queue, or
-//! drops and counts it. For example, if the disk of the log stalls for a minute, requests continue,
-//! the queue fills, and `ashlar_access_log_entries_total{result="dropped"}` grows.
+//! A request ends with [`AuditLog::record`], which never waits: it puts the entry into the queue,
+//! or drops and counts it. For example, if the disk of the log stalls for a minute, requests
+//! continue, the queue fills, and `ashlar_access_log_entries_total{result="dropped"}` grows.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -81,8 +81,8 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// Returns a log that writes lines in `format` to `sink`. Fails if the file cannot be opened, or
-    /// if the system refuses a thread.
+    /// Returns a log that writes lines in `format` to `sink`. Fails if the file cannot be opened,
+    /// or if the system refuses a thread.
     pub fn start(sink: &LogSink, format: LineFormat) -> std::io::Result<AuditLog> {
         match sink {
             LogSink::Off => Ok(AuditLog::without_writer()),
@@ -114,14 +114,14 @@ impl AuditLog {
         Ok(log)
     }
 
-    /// Returns true if an entry would be written or sent to a subscriber. If it is false, the caller
-    /// need not make entries.
+    /// Returns true if an entry would be written or sent to a subscriber. If it is false, the
+    /// caller need not make entries.
     pub fn is_active(&self) -> bool {
         self.queue.is_some() || self.live.receiver_count() > 0
     }
 
-    /// Puts an entry into the queue of the writer and sends it to all subscribers. Does not wait: if
-    /// the queue is full, the entry is dropped and counted.
+    /// Puts an entry into the queue of the writer and sends it to all subscribers. Does not wait:
+    /// if the queue is full, the entry is dropped and counted.
     pub fn record(&self, entry: AuditEntry) {
         let entry = Arc::new(entry);
         if self.live.receiver_count() > 0 {
@@ -146,16 +146,17 @@ impl AuditLog {
         self.live.subscribe()
     }
 
-    /// Opens the file of the log again, after an operator has renamed it. Entries that were recorded
-    /// before are in the old file. Returns false if the log is not a file. Fails if the file cannot
-    /// be opened, or if the writer does not answer within 5 seconds; the old file stays in use then.
+    /// Opens the file of the log again, after an operator has renamed it. Entries that were
+    /// recorded before are in the old file. Returns false if the log is not a file. Fails if the
+    /// file cannot be opened, or if the writer does not answer within 5 seconds; the old file stays
+    /// in use then.
     pub async fn reopen(&self) -> std::io::Result<bool> {
         self.control(Message::Reopen).await.unwrap_or(Ok(false))
     }
 
-    /// Writes all entries that were recorded before this call, and ends the writer. Entries that are
-    /// recorded later are dropped. Fails if a write fails, or if the writer does not answer within 5
-    /// seconds.
+    /// Writes all entries that were recorded before this call, and ends the writer. Entries that
+    /// are recorded later are dropped. Fails if a write fails, or if the writer does not answer
+    /// within 5 seconds.
     pub async fn close(&self) -> std::io::Result<()> {
         self.control(Message::Close).await.unwrap_or(Ok(()))
     }

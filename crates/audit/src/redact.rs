@@ -1,14 +1,14 @@
 //! Removal of secrets from the path and query of a request.
 //!
-//! For example, the signature of a presigned URL is a secret until the URL expires: any reader of the
-//! log could send the request again. The value is replaced by `-`, and the parameter stays, so the
-//! line shows that the URL was presigned.
+//! For example, the signature of a presigned URL is a secret until the URL expires: any reader of
+//! the log could send the request again. The value is replaced by `-`, and the parameter stays, so
+//! the line shows that the URL was presigned.
 
 use std::borrow::Cow;
 
 /// Query parameters with a secret, in lower case. Customer keys and tokens of web identities are
-/// here because a presigned URL or an STS request can have them in its query. A browser brings `code`
-/// and `state` from an OpenID issuer.
+/// here because a presigned URL or an STS request can have them in its query. A browser brings
+/// `code` and `state` from an OpenID issuer.
 const SECRETS: [&str; 11] = [
     "code",
     "state",

@@ -24,8 +24,8 @@ use crate::line::LineFormat;
 const BATCH_BYTES: usize = 64 << 10;
 
 /// The time in which the writer gathers entries after a batch. A thread that sleeps costs requests
-/// no wake-up, so this keeps the cost of an entry low: with 2 ms, half of the CPU time of the writer
-/// were its wake-ups and writes at 1,500 requests per second.
+/// no wake-up, so this keeps the cost of an entry low: with 2 ms, half of the CPU time of the
+/// writer were its wake-ups and writes at 1,500 requests per second.
 const GATHER: Duration = Duration::from_millis(20);
 
 /// The minimum time between two log lines about dropped entries.

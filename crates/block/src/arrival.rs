@@ -107,8 +107,8 @@ impl Arrival {
         self.opener.running_crc()
     }
 
-    /// Returns the number of requests that were repeated because the block was missing or damaged: 0
-    /// or 1.
+    /// Returns the number of requests that were repeated because the block was missing or damaged:
+    /// 0 or 1.
     pub fn second_reads(&self) -> u32 {
         self.second_reads
     }

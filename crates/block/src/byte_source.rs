@@ -18,8 +18,8 @@ pub trait ByteSource: Send {
     async fn next(&mut self) -> Result<Option<Bytes>, BlockError>;
 
     /// Returns the next bytes of the requested range, at least one, if they have arrived already.
-    /// Returns `None` if the caller has to wait for them with [`next`](ByteSource::next), and at the
-    /// end. A source that returns `None` always is slower and correct.
+    /// Returns `None` if the caller has to wait for them with [`next`](ByteSource::next), and at
+    /// the end. A source that returns `None` always is slower and correct.
     fn arrived(&mut self) -> Option<Bytes> {
         None
     }

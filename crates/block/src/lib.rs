@@ -5,8 +5,8 @@
 //! - A [`Sealer`] makes a block from content, and computes checksums as the bytes enter.
 //! - A [`BlockStore`] keeps the sealed bytes under the block's id: in a folder ([`FolderBlocks`]),
 //!   in an S3 bucket ([`BucketBlocks`]) or in memory ([`MemoryBlocks`]).
-//! - *Layers* are block stores over a block store: [`Encrypting`] encrypts secret blocks, [`Observed`]
-//!   counts calls, [`Retrying`] repeats failed ones.
+//! - *Layers* are block stores over a block store: [`Encrypting`] encrypts secret blocks,
+//!   [`Observed`] counts calls, [`Retrying`] repeats failed ones.
 //! - A [`BlockReader`] returns verified content. [`sealed::open`] is the only way from sealed bytes
 //!   to content.
 //! - A *mark* beside the blocks names the volume that owns them.

@@ -150,8 +150,8 @@ impl SealedBlock {
         self.pieces.iter().map(|piece| piece.len() as u64).sum()
     }
 
-    /// Returns the block with the bytes of its encrypted object in place of the sealed ones. A store
-    /// moves these as they are. They are not sub-blocks, so the result has no
+    /// Returns the block with the bytes of its encrypted object in place of the sealed ones. A
+    /// store moves these as they are. They are not sub-blocks, so the result has no
     /// [`content`](SealedBlock::content).
     pub(crate) fn encrypted(&self, pieces: Vec<Bytes>) -> SealedBlock {
         SealedBlock { pieces, ring: None, ..*self }

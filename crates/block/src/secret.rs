@@ -14,11 +14,11 @@
 //! has encrypted other content under the id of a block, the CRC in the block's record detects it.
 //!
 //! For example, a read of 100 bytes in the middle of a block requests one unit, guesses its ring
-//! key from earlier blocks, and the unit proves the guess. If no guess is right, the layer reads the
-//! 32-byte header of the object, which has the number.
+//! key from earlier blocks, and the unit proves the guess. If no guess is right, the layer reads
+//! the 32-byte header of the object, which has the number.
 //!
-//! **Memory.** A put keeps the encrypted bytes beside the sealed ones, for all puts together at most
-//! [`ENCRYPTED_KIB_MAX`]. A stream keeps one unit.
+//! **Memory.** A put keeps the encrypted bytes beside the sealed ones, for all puts together at
+//! most [`ENCRYPTED_KIB_MAX`]. A stream keeps one unit.
 
 mod learned;
 mod object;

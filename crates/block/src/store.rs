@@ -306,8 +306,8 @@ pub(crate) async fn open_with_recovery(
     }
 }
 
-/// Fails with `Refused` if a block is to be encrypted. The places of blocks call this: a layer above
-/// them encrypts, and without it the content would be stored in the clear.
+/// Fails with `Refused` if a block is to be encrypted. The places of blocks call this: a layer
+/// above them encrypts, and without it the content would be stored in the clear.
 pub(crate) fn check_encrypted(block: &SealedBlock) -> Result<(), BlockError> {
     let Some(ring) = block.ring() else { return Ok(()) };
     let error = format!("it is to be encrypted under ring key {ring}, but no layer does that");

@@ -199,8 +199,8 @@ pub(crate) async fn memory_over_disk(
     Ok((pages, Disk { timeout, clean, began, paused_until, _lock: lock }))
 }
 
-/// Writes the pages in memory to the disk, except those of encrypted blocks, and closes the cache. An
-/// error is a sentence with the reason.
+/// Writes the pages in memory to the disk, except those of encrypted blocks, and closes the cache.
+/// An error is a sentence with the reason.
 pub(crate) async fn close(pages: &Pages) -> Result<(), String> {
     let closing = async {
         // The library's own flush at the end writes all pages, those for memory alone included.

@@ -59,7 +59,8 @@ impl BlockIds {
     /// Returns an id that no other block has.
     ///
     /// # Panics
-    /// When a session has generated 2^43 ids; at a hundred thousand per second that takes two years.
+    /// When a session has generated 2^43 ids; at a hundred thousand per second that takes two
+    /// years.
     pub fn allocate(&self) -> BlockId {
         BlockId::plain(self.session, self.counter())
     }

@@ -1,9 +1,9 @@
 //! Encryption of content under the key of its object (SSE-C), piece by piece.
 //!
-//! The cipher depends on the id of the block and on the position in its content, and does not change
-//! the length. So a range of a block is decrypted alone, and an object may reference the blocks of
-//! another one that has the same key. For example, a copy from one client's key to another references
-//! the blocks of its source.
+//! The cipher depends on the id of the block and on the position in its content, and does not
+//! change the length. So a range of a block is decrypted alone, and an object may reference the
+//! blocks of another one that has the same key. For example, a copy from one client's key to
+//! another references the blocks of its source.
 
 use bytes::{Bytes, BytesMut};
 use keyring::{ObjectEncryptionKey, PositionCipher};

@@ -42,8 +42,8 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// Starts a block of one content. With a ring key, the block is secret: the block store encrypts
-    /// it.
+    /// Starts a block of one content. With a ring key, the block is secret: the block store
+    /// encrypts it.
     pub fn sealer(&self, ring: Option<RingNumber>, capacity: u32) -> Sealer {
         match ring {
             Some(ring) => Sealer::new(self.ids.allocate_secret(), capacity).under(ring),

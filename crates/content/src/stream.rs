@@ -14,7 +14,8 @@
 //!   are in memory are taken from there, without a task and without a permit.
 //!
 //! For example, an object of 20 MiB has one block of 16 MiB and one of 4 MiB. A GET of the whole
-//! object with cold caches is two arrivals, one for each block. A GET of 100 KiB out of it is one run.
+//! object with cold caches is two arrivals, one for each block. A GET of 100 KiB out of it is one
+//! run.
 //!
 //! **Invariant.** Every byte was verified by the [`BlockReader`], and the stream never returns
 //! fewer bytes than the range has without an error. A block that is missing or damaged is an error.

@@ -186,8 +186,8 @@ impl ContentWriter {
         }
     }
 
-    /// Sets the keys under which the content is encrypted, in blocks and in its record. To be called
-    /// before any of the body is written.
+    /// Sets the keys under which the content is encrypted, in blocks and in its record. To be
+    /// called before any of the body is written.
     #[must_use]
     pub fn under(self, keys: &ContentKeys) -> ContentWriter {
         let packer = match keys.ring {
@@ -333,8 +333,8 @@ impl ContentWriter {
         // The placement is chosen only now, because only now the size and the concurrent bodies are
         // known.
         let content = match self.whole.take() {
-            // Bytes under the key of an object stay where they are written: the key of a block depends
-            // on its id. Such a body is short enough for the record.
+            // Bytes under the key of an object stay where they are written: the key of a block
+            // depends on its id. Such a body is short enough for the record.
             Some(whole) if self.keys.object.is_some() => self.inline(whole),
             Some(whole) => {
                 match self.staging.staged_inline.place(self.size, !self.packer.is_idle()) {
@@ -387,8 +387,8 @@ impl ContentWriter {
         self.cut(bytes).await
     }
 
-    /// Takes memory for a whole body of `size` bytes. Returns false if the body's memory cannot grow
-    /// within [`GROWTH_TIMEOUT`]. Fails with `Overloaded` if the body gets no memory at all.
+    /// Takes memory for a whole body of `size` bytes. Returns false if the body's memory cannot
+    /// grow within [`GROWTH_TIMEOUT`]. Fails with `Overloaded` if the body gets no memory at all.
     async fn grow_permit(&self, whole: &mut WholeBody, size: u64) -> Result<bool, ContentError> {
         // Inline bodies are small and short-lived, so they take no permit.
         if size <= u64::from(self.staging.inline_bytes_max) {

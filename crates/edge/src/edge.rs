@@ -63,8 +63,8 @@ impl<S: Service> Edge<S> {
         }
     }
 
-    /// Returns the number of requests that wait until they may be in flight. Requests that wait for the
-    /// limit of their host are not counted.
+    /// Returns the number of requests that wait until they may be in flight. Requests that wait for
+    /// the limit of their host are not counted.
     pub fn waiting(&self) -> u64 {
         self.slots.waiting()
     }
@@ -74,8 +74,8 @@ impl<S: Service> Edge<S> {
         self.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true after [`Edge::drain`]. Other listeners of the process fail their readiness checks
-    /// then, too.
+    /// Returns true after [`Edge::drain`]. Other listeners of the process fail their readiness
+    /// checks then, too.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
     }
@@ -110,8 +110,8 @@ impl<S: Service> Edge<S> {
         let (caller, version) = (from.caller(&head.headers), head.version);
         let context = self.service.begin(&mut head, id, caller);
         let expects_continue = head.headers.contains_key(header::EXPECT);
-        // hyper sends no `100 Continue` for an empty body. botocore then takes the answer for that of
-        // its next request on the connection, which has no entity tag. So the connection ends.
+        // hyper sends no `100 Continue` for an empty body. botocore then takes the answer for that
+        // of its next request on the connection, which has no entity tag. So the connection ends.
         let waits_in_vain = expects_continue && upload.has_ended();
         // In this order: refusals need neither a slot nor the body. Health checks need no slot
         // either, because a full queue must not make the process look dead.

@@ -119,8 +119,8 @@ impl EdgeMetrics {
         }
     }
 
-    /// Registers the metrics under their names, which begin with `s3_`. The caller chooses the prefix
-    /// of the registry.
+    /// Registers the metrics under their names, which begin with `s3_`. The caller chooses the
+    /// prefix of the registry.
     pub fn register(&self, all: &mut Registry) {
         // The encoder appends `_total` to the names of counters.
         all.register("s3_requests", "Requests with a response", self.requests.clone());

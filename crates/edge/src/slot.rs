@@ -17,7 +17,8 @@
 //! ```
 //!
 //! A service gives the slot up itself while it waits for something that other clients hold, such as
-//! memory, and while it receives a body whose sender it does not know yet ([`RequestSlot::without`]).
+//! memory, and while it receives a body whose sender it does not know yet
+//! ([`RequestSlot::without`]).
 //!
 //! From each state the request may release its slot permanently.
 
@@ -128,8 +129,8 @@ impl RequestSlots {
         })
     }
 
-    /// Returns the number of requests that wait for the common limit. Those that wait for the limit of
-    /// their host are not counted.
+    /// Returns the number of requests that wait for the common limit. Those that wait for the limit
+    /// of their host are not counted.
     pub(super) fn waiting(&self) -> u64 {
         self.queue.waiting()
     }

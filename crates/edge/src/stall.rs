@@ -53,8 +53,8 @@ pub struct Stall<T> {
 }
 
 impl<T> Stall<T> {
-    /// Returns a connection that writes to `inner`. `kind` is the flag of its current response, which
-    /// decides about the timeout.
+    /// Returns a connection that writes to `inner`. `kind` is the flag of its current response,
+    /// which decides about the timeout.
     pub fn new(inner: T, timeouts: ResponseTimeouts, kind: ResponseKind) -> Stall<T> {
         Stall { inner, timeouts, kind, waiting: None }
     }

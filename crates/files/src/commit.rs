@@ -474,9 +474,9 @@ fn tag_and_sums(sums: Option<&SequentialSums>) -> Result<(Tag, Vec<Sum>), Volume
 /// pages of its content map. Returns them and the rest. Each extent may become a slice (an entry of
 /// the map), and each page that it touches is rewritten. The first part is never empty.
 ///
-/// If bytes were appended at `tail_start`, the last part has all of them: if a commit had only some,
-/// and the next one failed, a repeated flush would append these again. They are one range behind
-/// the last page, at most about two [`TAIL_BYTES_MAX`] long, so one plan can apply them.
+/// If bytes were appended at `tail_start`, the last part has all of them: if a commit had only
+/// some, and the next one failed, a repeated flush would append these again. They are one range
+/// behind the last page, at most about two [`TAIL_BYTES_MAX`] long, so one plan can apply them.
 fn first_batch<'a>(
     extents: &'a [Extent],
     pages: &[PageRef],

@@ -1,9 +1,9 @@
 //! Creations that are committed together with the first content of their file.
 //!
 //! If this process is the only session of the volume, no other process sees a new name before this
-//! one shows it. So a creation is decided by current records and answered without a commit.
-//! The name is committed with the bytes and attributes that the program sets meanwhile: at close(2)
-//! and fsync(2), or at the age of other dirty data. If another request of the mount reaches the name
+//! one shows it. So a creation is decided by current records and answered without a commit. The
+//! name is committed with the bytes and attributes that the program sets meanwhile: at close(2) and
+//! fsync(2), or at the age of other dirty data. If another request of the mount reaches the name
 //! before that (`creations`), or if the session stops being alone, the name is committed without
 //! content that needs a block. Until then the creation is in the file's log in the ledger, so it
 //! survives this worker.
@@ -290,8 +290,8 @@ impl Files {
         let _ended = task.await;
     }
 
-    /// Commits the names of all creations, without content that needs a block. Errors are returned at
-    /// the descriptors of the files.
+    /// Commits the names of all creations, without content that needs a block. Errors are returned
+    /// at the descriptors of the files.
     pub async fn commit_names(&self) {
         let files = self.creations.all();
         futures::future::join_all(files.iter().map(|file| self.commit_name(file))).await;

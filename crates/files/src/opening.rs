@@ -20,8 +20,8 @@ use crate::open::{HandleId, OpenFile, OpenMode, OpenedFile};
 use crate::stale_retries::StaleReply;
 
 /// The time for which an open waits for the end of the program that runs from the file. The kernel
-/// closes the file of a program that has ended before it sends the open, but several threads read the
-/// kernel's requests, so the open may be handled first.
+/// closes the file of a program that has ended before it sends the open, but several threads read
+/// the kernel's requests, so the open may be handled first.
 const PROGRAM_END_WAIT: Duration = Duration::from_millis(500);
 
 /// The interval at which such an open looks again.
@@ -42,10 +42,11 @@ impl Files {
     /// # Errors
     /// `ESTALE` if the name by which the node was found is bound to another node or unknown, except
     /// to a thread that asks for the same node a second time. `ETXTBSY` if `O_TRUNC` would empty a
-    /// program that runs. `EACCES` if the content is encrypted under a key of a client (SSE-C), which a
-    /// program does not have. `EPERM` if the open is for writing and the object is locked. `EISDIR`,
-    /// `ELOOP` or `ENXIO` if the node is a directory, a symbolic link or a special file. `EROFS` if
-    /// the open is for writing and the file system is read-only. `ENFILE` if the ledger is full.
+    /// program that runs. `EACCES` if the content is encrypted under a key of a client (SSE-C),
+    /// which a program does not have. `EPERM` if the open is for writing and the object is locked.
+    /// `EISDIR`, `ELOOP` or `ENXIO` if the node is a directory, a symbolic link or a special file.
+    /// `EROFS` if the open is for writing and the file system is read-only. `ENFILE` if the ledger
+    /// is full.
     pub async fn open(&self, ino: Ino, mode: OpenMode) -> Result<OpenedFile, Errno> {
         if mode.writes || mode.truncates {
             self.check_writable()?;
@@ -66,7 +67,8 @@ impl Files {
         if may_change && lock.is_some_and(|lock| lock.holds(self.volume.passed(), false)) {
             return Err(Errno::PERM);
         }
-        // Only a request with the client's key (SSE-C) can read the content, and a program has none.
+        // Only a request with the client's key (SSE-C) can read the content, and a program has
+        // none.
         if found.node.inode.file().is_some_and(File::needs_customer_key) {
             return Err(Errno::ACCESS);
         }

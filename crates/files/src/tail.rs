@@ -4,8 +4,8 @@
 use crate::dirty::FrozenExtents;
 
 /// The length of a tail, in bytes, at which a further append first flushes it. One commit appends
-/// all of a tail, so a tail must not become arbitrarily long: the limit of memory for dirty data may
-/// be much larger.
+/// all of a tail, so a tail must not become arbitrarily long: the limit of memory for dirty data
+/// may be much larger.
 pub(crate) const TAIL_BYTES_MAX: u64 = 1 << 30;
 
 /// The dirty bytes of an open file that were appended, from `start` to the end of the file. At

@@ -1,9 +1,9 @@
 //! Counters of the operations of a session: results, latencies and bytes.
 //!
 //! Each reply adds to three atomic counters of its operation, without a lock. For example, a LOOKUP
-//! that fails with `ENOENT` after 80 µs adds to the result `ENOENT`, to the bucket of 100 µs, and to
-//! the sum of the latencies. Readers get a snapshot in which the counters may differ by the replies
-//! of that moment.
+//! that fails with `ENOENT` after 80 µs adds to the result `ENOENT`, to the bucket of 100 µs, and
+//! to the sum of the latencies. Readers get a snapshot in which the counters may differ by the
+//! replies of that moment.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -102,7 +102,8 @@ impl OperationMeters {
     /// Counts a reply. `error` is 0 or a negative error number.
     pub(crate) fn count(&self, opcode: u32, error: i32, latency: Duration) {
         let at = usize::try_from(opcode).unwrap_or(usize::MAX);
-        // The kernel may have operations that this program does not know; they are not answered here.
+        // The kernel may have operations that this program does not know; they are not answered
+        // here.
         let Some(meter) = self.operations.get(at) else { return };
         let result = usize::try_from(error.unsigned_abs()).unwrap_or(RESULTS).min(RESULTS - 1);
         let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);

@@ -51,10 +51,9 @@ pub fn mount(folder: &Path, options: &MountOptions) -> Result<Device, MountError
 }
 
 /// Checks whether [`mount`] can mount on a folder, as far as that is known before: the folder is
-/// empty and has no mount of this program, unless its server has ended, and the FUSE device exists. For
-/// a user other than root, `fusermount3` exists, the user may write to the folder, and `allow_other` is
-/// permitted.
-/// Changes nothing.
+/// empty and has no mount of this program, unless its server has ended, and the FUSE device exists.
+/// For a user other than root, `fusermount3` exists, the user may write to the folder, and
+/// `allow_other` is permitted. Changes nothing.
 pub fn check_mountable(folder: &Path, options: &MountOptions) -> Result<(), MountError> {
     let (Mountable::Free(at) | Mountable::Dead(at)) = resolve_mountable(folder, options)?;
     if rustix::process::geteuid().is_root() {

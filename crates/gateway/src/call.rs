@@ -276,8 +276,8 @@ impl<'a> Call<'a> {
         if all { Ok(()) } else { Err(Code::AccessDenied.into()) }
     }
 
-    /// Returns the rules of any bucket, for example of the source of a copy. Faults: `NoSuchBucket`;
-    /// `InternalError` if a configuration of the bucket cannot be parsed.
+    /// Returns the rules of any bucket, for example of the source of a copy. Faults:
+    /// `NoSuchBucket`; `InternalError` if a configuration of the bucket cannot be parsed.
     pub(crate) async fn rules_of(&self, bucket: &BucketName) -> Result<Arc<BucketRules>, Fault> {
         let rules = self.all_rules.get(self.volume, bucket).await;
         rules.map_err(|error| translate::rules_fault(bucket, error))

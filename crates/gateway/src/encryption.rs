@@ -1,10 +1,11 @@
 //! Server-side encryption: the mode of a new object, and the checks of requests about an existing
 //! one.
 //!
-//! For example, a PUT without a header of encryption gets the default of its bucket, and each answer
-//! about the object names the mode that its record has.
+//! For example, a PUT without a header of encryption gets the default of its bucket, and each
+//! answer about the object names the mode that its record has.
 //!
-//! The module knows no keys. The volume takes the current key of a mode when the content is written.
+//! The module knows no keys. The volume takes the current key of a mode when the content is
+//! written.
 
 use std::sync::Arc;
 
@@ -23,9 +24,9 @@ use crate::translate;
 /// Returns the mode of a new object or upload: that of the request, or else the default of the
 /// bucket. A request with a key of the client gets a new object key.
 ///
-/// Fails with `KMS.NotFoundException` if the request names no key of the key management service, and
-/// there is no default; with `AccessDenied` for a key of the client if the bucket blocks such keys, and
-/// with `InvalidArgument` for one without TLS.
+/// Fails with `KMS.NotFoundException` if the request names no key of the key management service,
+/// and there is no default; with `AccessDenied` for a key of the client if the bucket blocks such
+/// keys, and with `InvalidArgument` for one without TLS.
 pub(crate) fn of_new_object(
     call: &Call<'_>,
     requested: Option<&RequestedEncryption>,
@@ -33,8 +34,9 @@ pub(crate) fn of_new_object(
     new_mode(call, requested, None)
 }
 
-/// As [`of_new_object`], for a copy of `source`, which was unlocked if it needs a key of the client.
-/// If both have keys of clients, the copy gets the object key of its source, so no byte moves.
+/// As [`of_new_object`], for a copy of `source`, which was unlocked if it needs a key of the
+/// client. If both have keys of clients, the copy gets the object key of its source, so no byte
+/// moves.
 pub(crate) fn of_copy(
     call: &Call<'_>,
     requested: Option<&RequestedEncryption>,
@@ -76,8 +78,8 @@ fn new_mode(
     ObjectMode::without_key(encryption).map_err(|_| Code::InternalError.into())
 }
 
-/// Fails with `InvalidArgument` if a key of the client came without TLS. A client on this machine and
-/// the option `sse_c_over_http` are exceptions.
+/// Fails with `InvalidArgument` if a key of the client came without TLS. A client on this machine
+/// and the option `sse_c_over_http` are exceptions.
 fn check_transport(call: &Call<'_>) -> Result<(), Fault> {
     let is_protected = |client: ClientAddress| client.tls.is_some() || client.is_local;
     if call.settings.sse_c_over_http || call.sender.origin.client.is_some_and(is_protected) {
@@ -124,11 +126,11 @@ pub(crate) fn customer_key(requested: Option<&RequestedEncryption>) -> Option<&A
     }
 }
 
-/// Unlocks an object that a request reads or copies. The request has a key of the client if and only
-/// if the object needs one.
+/// Unlocks an object that a request reads or copies. The request has a key of the client if and
+/// only if the object needs one.
 ///
-/// Fails with `InvalidRequest` for a missing or needless key, and with `InvalidArgument` for another
-/// key than that of the object, or for one without TLS.
+/// Fails with `InvalidRequest` for a missing or needless key, and with `InvalidArgument` for
+/// another key than that of the object, or for one without TLS.
 pub(crate) fn unlock(
     call: &Call<'_>,
     object: &mut Object,
@@ -158,8 +160,8 @@ pub(crate) fn check_append(
     Err(Fault::because(Code::InvalidRequest, why))
 }
 
-/// Returns the mode in which a part is written. The request repeats the key of the client with which
-/// the upload began, if it has one.
+/// Returns the mode in which a part is written. The request repeats the key of the client with
+/// which the upload began, if it has one.
 ///
 /// Fails with `InvalidRequest` for a missing or another key, or another mode, and with
 /// `InvalidArgument` for a key of the client without TLS.
@@ -186,8 +188,8 @@ pub(crate) fn check_completion(
     }
 }
 
-/// Returns true if a request may see the checksums of an upload's parts: if the upload has no key of
-/// the client, or the request has it.
+/// Returns true if a request may see the checksums of an upload's parts: if the upload has no key
+/// of the client, or the request has it.
 ///
 /// Fails with `InvalidRequest` for another key than that of the upload, and with `InvalidArgument`
 /// for one without TLS.

@@ -113,9 +113,9 @@ impl Gateway {
 
     /// Responds to a request. A failure is a response too, with an error code and an XML document.
     ///
-    /// A view of this process that has authenticated the sender itself adds the [`Authenticated`] as
-    /// an extension of the request. Its signature is then not looked for; all other checks are the
-    /// same.
+    /// A view of this process that has authenticated the sender itself adds the [`Authenticated`]
+    /// as an extension of the request. Its signature is then not looked for; all other checks are
+    /// the same.
     ///
     /// If the future is dropped before it ends, the facts about the request go to the
     /// [`Abandoned`](crate::Abandoned) among its extensions.
@@ -261,8 +261,8 @@ impl Gateway {
         is_visit.then(|| browser::redirect(url))
     }
 
-    /// Returns the rules of the bucket of a request. `NoSuchBucket` takes precedence over errors in the
-    /// arguments of the request.
+    /// Returns the rules of the bucket of a request. `NoSuchBucket` takes precedence over errors in
+    /// the arguments of the request.
     async fn rules_of(
         &self,
         head: &Parts,

@@ -46,9 +46,10 @@ pub struct InMemory;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestId(pub String);
 
-/// The inode number of the bucket that a view of this process works on. A request with this extension
-/// fails with `NoSuchBucket` if its bucket is another one now, so work of several requests never
-/// reaches a new bucket of the same name. No part of a network request becomes this extension.
+/// The inode number of the bucket that a view of this process works on. A request with this
+/// extension fails with `NoSuchBucket` if its bucket is another one now, so work of several
+/// requests never reaches a new bucket of the same name. No part of a network request becomes this
+/// extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpectedBucket(pub Ino);
 
@@ -171,8 +172,8 @@ impl fmt::Debug for Abandoned {
     }
 }
 
-/// The facts about a request that is being handled. If they are dropped before the response is made,
-/// they go to the [`Abandoned`] of the request.
+/// The facts about a request that is being handled. If they are dropped before the response is
+/// made, they go to the [`Abandoned`] of the request.
 #[derive(Debug)]
 pub(crate) struct Serving {
     served: Served,

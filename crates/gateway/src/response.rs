@@ -15,8 +15,8 @@ use crate::encryption;
 use crate::http::{HttpBody, InMemory, empty_body, full_body};
 use crate::translate;
 
-/// The number of headers for which a response reserves memory. Most responses have fewer, so the map
-/// of headers seldom grows.
+/// The number of headers for which a response reserves memory. Most responses have fewer, so the
+/// map of headers seldom grows.
 const HEADERS_EXPECTED: usize = 12;
 
 /// The usual length of an entity tag in quotes.
@@ -132,8 +132,8 @@ impl S3Response {
         }
     }
 
-    /// Sets the headers of the object's encryption, if it has a mode. `key` is the client's key of the
-    /// request, if it has one.
+    /// Sets the headers of the object's encryption, if it has a mode. `key` is the client's key of
+    /// the request, if it has one.
     pub(crate) fn encryption(
         &mut self,
         mode: Option<&record::Encryption>,

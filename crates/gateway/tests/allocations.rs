@@ -136,8 +136,8 @@ fn header(value: &str) -> HeaderValue {
     HeaderValue::from_str(value).expect("the value of a header")
 }
 
-/// The most allocations of a GET or HEAD of a small object. Most of them plan the lookup of the key;
-/// one is the key for the access log.
+/// The most allocations of a GET or HEAD of a small object. Most of them plan the lookup of the
+/// key; one is the key for the access log.
 const SMALL_READ_MAX: u64 = 159;
 
 /// The most allocations for each further key of a listing: its records, its name and its entity

@@ -1,12 +1,12 @@
 //! The authentication of a request: its signature, and the identity behind its access key.
 //!
-//! `s3::auth` parses credentials and computes signatures; it knows no access keys. This module finds
-//! the secret of the access key and the identity of its owner. For example, a request with an access
-//! key that begins with `ASIA` has a session token; the token has the secret, and the name of the
-//! user whose permissions the session has.
+//! `s3::auth` parses credentials and computes signatures; it knows no access keys. This module
+//! finds the secret of the access key and the identity of its owner. For example, a request with an
+//! access key that begins with `ASIA` has a session token; the token has the secret, and the name
+//! of the user whose permissions the session has.
 //!
-//! Invariant: an [`Authenticated`] has an identity only if the signature was made with the secret of
-//! this identity.
+//! Invariant: an [`Authenticated`] has an identity only if the signature was made with the secret
+//! of this identity.
 
 use std::sync::Arc;
 
@@ -63,8 +63,8 @@ pub struct Authenticated {
 
 impl Access {
     /// Returns the identity of an access key, or of a session if a session token came with the key.
-    /// Returns `None` for an anonymous request, and for an unknown or expired key. Nothing is verified yet: the
-    /// caller checks that the sender knows the secret of the identity.
+    /// Returns `None` for an anonymous request, and for an unknown or expired key. Nothing is
+    /// verified yet: the caller checks that the sender knows the secret of the identity.
     ///
     /// Faults: `InvalidToken`; `ExpiredToken`; `AccessDenied` if a policy of a web identity is
     /// missing.

@@ -1,10 +1,10 @@
 //! Reads accounts, access keys and policies from a volume, and follows their changes.
 //!
 //! A view reads them once before its first request, because it would otherwise refuse known access
-//! keys. After that, a task of the view follows the changes: it reads all records again when it starts,
-//! at each notification of the change feed, and at regular intervals. For example, `ashlar user remove anna`
-//! in another process removes a record; the change feed reports it within a second, and the next
-//! request of `anna` fails.
+//! keys. After that, a task of the view follows the changes: it reads all records again when it
+//! starts, at each notification of the change feed, and at regular intervals. For example, `ashlar
+//! user remove anna` in another process removes a record; the change feed reports it within a
+//! second, and the next request of `anna` fails.
 //!
 //! While the volume cannot be read, the last known records stay in force.
 

@@ -9,15 +9,15 @@
 //! - [`Access::assume_role`] and [`Access::assume_role_with_web_identity`] begin such sessions.
 //! - [`Access::log_in`] and [`Access::resume`] are the logins of people in a view with pages;
 //!   [`Access::begin_web_login`] and [`Access::finish_web_login`] are those at an OpenID issuer.
-//! - [`Sender`] decides about the permissions of one authenticated request: with the policies of its
-//!   user and its session, the bucket policy, the ACLs and the public access block.
+//! - [`Sender`] decides about the permissions of one authenticated request: with the policies of
+//!   its user and its session, the bucket policy, the ACLs and the public access block.
 //!
 //! A new view calls them in this order. At its start it creates an `Access` with the key of the
 //! operator and the master key, calls `read` once, and runs `follow` in a task until it stops. For
 //! each request it parses the credentials, calls `authenticate`, creates a [`Sender`], and asks
-//! [`Sender::has_permission`] for each permission that the request needs. Only then does it call the
-//! volume. For example, a console asks for `s3:ListBucket` before it shows the objects of a bucket.
-//! `examples/list_bucket.rs` is a view of this kind.
+//! [`Sender::has_permission`] for each permission that the request needs. Only then does it call
+//! the volume. For example, a console asks for `s3:ListBucket` before it shows the objects of a
+//! bucket. `examples/list_bucket.rs` is a view of this kind.
 //!
 //! The invariant: a record that cannot be decoded, and a policy that cannot be read, grant nothing.
 //! The crate knows no socket, no response and no configuration file. A refused signature is the

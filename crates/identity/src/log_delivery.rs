@@ -2,8 +2,8 @@
 //!
 //! The delivery acts as the service `logging.s3.amazonaws.com`, which has no account. So the target
 //! bucket alone decides, by its policy, or by a grant to the log delivery group if its ACLs are
-//! enabled. For example, an Allow of `s3:PutObject` with the condition `aws:SourceArn` of one bucket
-//! admits the log of this bucket and no other.
+//! enabled. For example, an Allow of `s3:PutObject` with the condition `aws:SourceArn` of one
+//! bucket admits the log of this bucket and no other.
 
 use policy::{
     BucketSide, ConditionKey, ConditionValues, LOG_DELIVERY, Principal, Question, Sources, Values,

@@ -3,8 +3,8 @@
 //! A login begins with an access key and its secret, or with a session of a web identity. No record
 //! holds it: all facts are in a *ticket*, which the browser keeps as a cookie. The ticket is sealed
 //! under a key that is derived from the master key, so each gateway of the volume reads it and no
-//! client can change one. For example, a user who logs in at one gateway stays logged in when a load
-//! balancer sends the next request to another one.
+//! client can change one. For example, a user who logs in at one gateway stays logged in when a
+//! load balancer sends the next request to another one.
 //!
 //! The permissions are looked up at each request. If the user is disabled, removed or gets another
 //! secret, its logins end.
@@ -94,8 +94,8 @@ pub enum LoginError {
 }
 
 impl Access {
-    /// Begins a login with an access key and its secret. Returns `None` if one of them is wrong; the
-    /// time of the answer does not depend on which one.
+    /// Begins a login with an access key and its secret. Returns `None` if one of them is wrong;
+    /// the time of the answer does not depend on which one.
     ///
     /// Faults: `InternalError` if the machine gives no random bytes.
     pub fn log_in(
@@ -131,8 +131,9 @@ impl Access {
 
     /// Returns the ticket of a login, for a cookie. `now` is the time of the current request.
     ///
-    /// Faults: `PackedPolicyTooLarge` if the ticket does not fit into a cookie, because the token of
-    /// the web identity has too many claims; `InternalError` if the machine gives no random bytes.
+    /// Faults: `PackedPolicyTooLarge` if the ticket does not fit into a cookie, because the token
+    /// of the web identity has too many claims; `InternalError` if the machine gives no random
+    /// bytes.
     pub fn ticket(&self, login: &Login, now: OffsetDateTime) -> Result<String, Fault> {
         let ticket = Ticket { login: login.clone(), seen: now.unix_timestamp() };
         let text = serde_json::to_string(&ticket).map_err(|_| Code::InternalError)?;

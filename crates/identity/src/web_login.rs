@@ -1,8 +1,8 @@
 //! Logins of people at an OpenID issuer, with a browser.
 //!
 //! No record and no memory holds a login that has begun: its facts are in an *attempt*, which the
-//! browser keeps as a cookie, sealed as a ticket is. So the browser may return to another gateway of
-//! the volume. The view removes the cookie and spends the attempt at the return.
+//! browser keeps as a cookie, sealed as a ticket is. So the browser may return to another gateway
+//! of the volume. The view removes the cookie and spends the attempt at the return.
 //!
 //! For example, `anna` presses "Log in with Keycloak", and the view sets the cookie and sends the
 //! browser to the issuer. The browser returns with a code and the `state`. The view opens the

@@ -15,8 +15,8 @@ pub const KEY_BYTES: usize = 32;
 /// The length of a [`mac`](RingKey::mac) in bytes.
 pub const MAC_BYTES: usize = 32;
 
-/// A ring key: 32 secret bytes, which are overwritten in memory when the value is dropped. No method
-/// returns them; all use is through keys that are derived by HKDF-SHA256.
+/// A ring key: 32 secret bytes, which are overwritten in memory when the value is dropped. No
+/// method returns them; all use is through keys that are derived by HKDF-SHA256.
 pub struct RingKey(Box<Zeroizing<[u8; KEY_BYTES]>>);
 
 impl RingKey {
@@ -36,8 +36,8 @@ impl RingKey {
         UnitCipher::new(LessSafeKey::new(self.derived(purpose, salt, &AES_256_GCM, derive)))
     }
 
-    /// Returns HMAC-SHA256 of several parts, under the key that follows from this key and a purpose.
-    /// The length of each part counts too: `ab`, `c` and `a`, `bc` give different results.
+    /// Returns HMAC-SHA256 of several parts, under the key that follows from this key and a
+    /// purpose. The length of each part counts too: `ab`, `c` and `a`, `bc` give different results.
     pub fn mac(&self, purpose: &'static str, parts: &[&[u8]]) -> [u8; MAC_BYTES] {
         let key = self.derived(purpose, &[], HMAC_SHA256, |okm| hmac::Key::from(okm));
         let mut context = hmac::Context::with_key(&key);

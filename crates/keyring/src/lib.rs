@@ -2,7 +2,8 @@
 //!
 //! - A [`RingKey`] is one key of 32 bytes. From it follow keys for each block and each purpose.
 //! - A [`UnitCipher`] encrypts and decrypts the units of one block, or one inline content.
-//! - An [`ObjectEncryptionKey`] is the key of one object whose client sends a key with each request.
+//! - An [`ObjectEncryptionKey`] is the key of one object whose client sends a key with each
+//!   request.
 //! - [`RingKeys`] is the contract of the stores that know the keys by their numbers.
 //!
 //! **Invariant.** No key encrypts two plaintexts under one nonce. Each block has a key of its own,

@@ -1,8 +1,8 @@
 //! The key of one object whose client sends a key with each request (SSE-C).
 //!
 //! Each object has a random key of its own. The record of the object has this key only as a
-//! [`CustomerSeal`], which the client's key opens. For example, a copy to another client's key seals
-//! the same object key again, and moves no byte of the content.
+//! [`CustomerSeal`], which the client's key opens. For example, a copy to another client's key
+//! seals the same object key again, and moves no byte of the content.
 
 use std::fmt;
 
@@ -17,7 +17,8 @@ use crate::{KEY_BYTES, NotAuthentic, RingKey};
 /// The bytes of a block of AES, and of a step of its counter.
 const AES_BLOCK_BYTES: usize = 16;
 
-/// The key of one object: 32 secret bytes, which are overwritten in memory when the value is dropped.
+/// The key of one object: 32 secret bytes, which are overwritten in memory when the value is
+/// dropped.
 pub struct ObjectEncryptionKey {
     derive: RingKey,
     /// Kept beside `derive`, which never returns its bytes, because a copy seals them again.
@@ -49,8 +50,8 @@ impl ObjectEncryptionKey {
     /// Opens a seal with the key of a client.
     ///
     /// # Errors
-    /// Fails with `NotAuthentic` if it is not the key under which the object key was sealed, or if the
-    /// seal was changed.
+    /// Fails with `NotAuthentic` if it is not the key under which the object key was sealed, or if
+    /// the seal was changed.
     pub fn open(
         seal: &CustomerSeal,
         customer: &[u8; KEY_BYTES],
@@ -68,8 +69,8 @@ impl ObjectEncryptionKey {
         Ok(ObjectEncryptionKey::new(&bytes))
     }
 
-    /// Returns the cipher of the content of a block. A block is written once and its id is never used
-    /// again, so no two plaintexts meet the same bytes of the cipher.
+    /// Returns the cipher of the content of a block. A block is written once and its id is never
+    /// used again, so no two plaintexts meet the same bytes of the cipher.
     pub fn of_block(&self, block: BlockId) -> PositionCipher {
         self.cipher("object block", &block.0)
     }

@@ -76,8 +76,8 @@ impl KeyStore {
         Ok(())
     }
 
-    /// Reads the records again. The listener of the change feed calls this when a record of the ring
-    /// has changed.
+    /// Reads the records again. The listener of the change feed calls this when a record of the
+    /// ring has changed.
     ///
     /// # Errors
     /// Fails with `Store` and `Record`. The records that are known stay in force.

@@ -1,9 +1,9 @@
 //! Changes of the ring: new keys, the switch of the volume, and keys that are retired.
 //!
 //! Each change is a plan with a guard on the state's record, whose highest number only grows. So of
-//! two processes that make a key at the same time, one is refused and reads again. If the outcome of
-//! a commit is unknown, the process reads again, too: its key is there, or the next plan with the
-//! same guard decides between both.
+//! two processes that make a key at the same time, one is refused and reads again. If the outcome
+//! of a commit is unknown, the process reads again, too: its key is there, or the next plan with
+//! the same guard decides between both.
 
 use keyring::{KEY_BYTES, RingKey};
 use record::{RingKeyRecord, RingKeyState, RingNumber, RingState, RingWrapping, key};
@@ -29,12 +29,13 @@ struct Drawn {
 }
 
 impl KeyStore {
-    /// Makes a new key of a kind, and encrypts new content of the kind under it. Returns its number.
+    /// Makes a new key of a kind, and encrypts new content of the kind under it. Returns its
+    /// number.
     ///
     /// # Errors
     /// Fails with `Kms` and `NoKms` for a kind of the KMS, with `Rewrapping` during a change of the
-    /// master key of which the new key is missing, with `Store`, `Record`, `Randomness`, `Contended`
-    /// and `Full`.
+    /// master key of which the new key is missing, with `Store`, `Record`, `Randomness`,
+    /// `Contended` and `Full`.
     pub async fn rotate(&self, kind: &RingKind) -> Result<RingNumber, KeyStoreError> {
         self.make(kind, false).await
     }

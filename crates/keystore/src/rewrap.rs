@@ -5,11 +5,11 @@
 //!          --nothing under old is left, record deleted--> only new
 //! ```
 //!
-//! Each ring key and each secret says which master key it is under: a ring key by the fingerprint, a
-//! secret by the key that opens it. So an attempt that was killed continues by looking at them, and
-//! work that is done is not done again. While the record of the change exists, a process that has
-//! only one of the two keys refuses to start. For example, after a kill in the middle of the users,
-//! the operator starts `ashlar ring rewrap` with the same two keys again.
+//! Each ring key and each secret says which master key it is under: a ring key by the fingerprint,
+//! a secret by the key that opens it. So an attempt that was killed continues by looking at them,
+//! and work that is done is not done again. While the record of the change exists, a process that
+//! has only one of the two keys refuses to start. For example, after a kill in the middle of the
+//! users, the operator starts `ashlar ring rewrap` with the same two keys again.
 //!
 //! Another process may seal a secret under the old key meanwhile, so the secrets are walked until a
 //! whole walk finds none.

@@ -46,8 +46,8 @@ impl Unwrapped {
         is_usable.then(|| Arc::clone(&known.key))
     }
 
-    /// Keeps a key. A key of the KMS is used for [`KMS_KEY_AGE_MAX`] from `asked`, the moment before
-    /// the KMS was asked; a key without this moment is used for ever.
+    /// Keeps a key. A key of the KMS is used for [`KMS_KEY_AGE_MAX`] from `asked`, the moment
+    /// before the KMS was asked; a key without this moment is used for ever.
     pub(crate) fn keep(
         &self,
         number: RingNumber,

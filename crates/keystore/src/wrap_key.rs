@@ -1,8 +1,8 @@
 //! The keys that wrap ring keys: they are derived from master keys.
 //!
 //! A wrapped ring key is 12 bytes of nonce, and the ciphertext of 32 bytes with its tag, by
-//! AES-256-GCM. The volume and the number are bound to it. For example, a record that is copied from
-//! another volume, or to another number, does not open.
+//! AES-256-GCM. The volume and the number are bound to it. For example, a record that is copied
+//! from another volume, or to another number, does not open.
 
 use std::fmt;
 
@@ -34,8 +34,8 @@ pub struct WrapKeys {
 }
 
 impl WrapKey {
-    /// Returns a key. `bytes` and the fingerprint are derived from the master key for these purposes
-    /// alone.
+    /// Returns a key. `bytes` and the fingerprint are derived from the master key for these
+    /// purposes alone.
     pub fn new(bytes: [u8; KEY_BYTES], fingerprint: KeyFingerprint) -> WrapKey {
         WrapKey { bytes: Zeroizing::new(bytes), fingerprint }
     }

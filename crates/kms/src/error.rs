@@ -11,8 +11,8 @@ pub enum KmsErrorKind {
     /// The KMS refuses the request: the key is disabled, or the login of this process is not valid
     /// or has no permission. Plain keys that the caller has from before must not be used any more.
     Refused,
-    /// The KMS does not answer, answers that it cannot work now, or answers something that is not of
-    /// a KMS. A later request can succeed.
+    /// The KMS does not answer, answers that it cannot work now, or answers something that is not
+    /// of a KMS. A later request can succeed.
     Unavailable,
     /// The wrapped key was not made by this key of this KMS, or was changed.
     Invalid,

@@ -91,8 +91,8 @@ impl HttpClient {
         Ok(HttpClient { client, base: url.as_str().trim_end_matches('/').to_owned() })
     }
 
-    /// Sends a request to a path below the endpoint. Without a body it is a GET, otherwise a POST of
-    /// JSON. The error is a text for the operator.
+    /// Sends a request to a path below the endpoint. Without a body it is a GET, otherwise a POST
+    /// of JSON. The error is a text for the operator.
     pub(crate) async fn send(
         &self,
         path: &str,

@@ -1,10 +1,10 @@
 //! Data keys from a key management service (KMS).
 //!
-//! A KMS holds named keys that never leave it. [`Kms::generate`] returns a new data key twice: in the
-//! clear, and wrapped, that is, encrypted by a named key of the KMS. The caller keeps the wrapped
-//! form only, and [`Kms::decrypt`] returns the data key again as long as the KMS permits it. For
-//! example, if an operator disables the key `payroll` in Vault, no process can open the objects that
-//! are encrypted under it any more.
+//! A KMS holds named keys that never leave it. [`Kms::generate`] returns a new data key twice: in
+//! the clear, and wrapped, that is, encrypted by a named key of the KMS. The caller keeps the
+//! wrapped form only, and [`Kms::decrypt`] returns the data key again as long as the KMS permits
+//! it. For example, if an operator disables the key `payroll` in Vault, no process can open the
+//! objects that are encrypted under it any more.
 //!
 //! Roles: [`StaticKms`] has its keys in this process. [`VaultKms`] asks the Transit engine of
 //! `HashiCorp` Vault or `OpenBao`. [`KesKms`] asks a KES server.

@@ -1,8 +1,8 @@
 //! Keys that the operator gives to this process, for installations without a KMS of their own.
 //!
 //! A wrapped key is a format byte, 12 bytes of nonce, and the ciphertext with its tag, by
-//! AES-256-GCM. The name of the key is bound to it. For example, a wrapped key of `payroll` does not
-//! open as one of `photos`, even if both names have the same 32 bytes.
+//! AES-256-GCM. The name of the key is bound to it. For example, a wrapped key of `payroll` does
+//! not open as one of `photos`, even if both names have the same 32 bytes.
 
 use std::collections::BTreeMap;
 use std::fmt;

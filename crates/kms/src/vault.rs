@@ -1,7 +1,7 @@
 //! Keys of the Transit engine of Vault, or of `OpenBao`, which has the same interface.
 //!
-//! The URL is the one of the server and, if the engine is not mounted at `transit`, ends in
-//! its mount. The policy of this process must allow `update` of `transit/datakey/plaintext/NAME` and
+//! The URL is the one of the server and, if the engine is not mounted at `transit`, ends in its
+//! mount. The policy of this process must allow `update` of `transit/datakey/plaintext/NAME` and
 //! `transit/decrypt/NAME`.
 
 mod login;

@@ -1,7 +1,7 @@
 //! The table of the calls: each with its method and its path below `/minio/admin/v3`.
 //!
-//! For example, `GET /minio/admin/v3/list-users` is [`AdminCall::ListUsers`]. A new call is a row here
-//! and an arm in `calls`, without which the crate does not compile.
+//! For example, `GET /minio/admin/v3/list-users` is [`AdminCall::ListUsers`]. A new call is a row
+//! here and an arm in `calls`, without which the crate does not compile.
 
 use http::Method;
 

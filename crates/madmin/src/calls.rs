@@ -53,13 +53,14 @@ impl CallRequest<'_> {
         if self.actor.may(action, None) { Ok(()) } else { Err(ApiError::denied(action.name())) }
     }
 
-    /// Fails as [`CallRequest::require`], except for an action on the sender itself that nothing denies.
+    /// Fails as [`CallRequest::require`], except for an action on the sender itself that nothing
+    /// denies.
     fn require_unless_own(&self, action: AdminAction, is_own: bool) -> Result<(), ApiError> {
         if is_own && self.actor.may_for_itself(action) { Ok(()) } else { self.require(action) }
     }
 
-    /// Returns the name of the sender, by which its encrypted bodies take turns: that of a user with
-    /// all its keys and sessions, or the subject of a web identity.
+    /// Returns the name of the sender, by which its encrypted bodies take turns: that of a user
+    /// with all its keys and sessions, or the subject of a web identity.
     fn sender(&self) -> Cow<'_, str> {
         match self.actor.identity().web_identity() {
             // No user has a name with a space.

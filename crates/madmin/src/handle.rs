@@ -1,8 +1,8 @@
 //! The path of a request: route, signature, body, call, response.
 //!
-//! Each call runs in a task of its own, so a change runs to its end and is logged also if its client
-//! disconnects. A trace is the exception: it ends with its client. For example, a `DELETE` of a user
-//! whose client goes away still removes the user.
+//! Each call runs in a task of its own, so a change runs to its end and is logged also if its
+//! client disconnects. A trace is the exception: it ends with its client. For example, a `DELETE`
+//! of a user whose client goes away still removes the user.
 
 use std::sync::Arc;
 
@@ -28,7 +28,8 @@ use crate::{body, error, hints, metrics};
 /// The limit of the body of a call, in bytes: that of MinIO. A policy document has at most 20 KiB.
 pub const BODY_BYTES_MAX: usize = 262_272;
 
-/// The kind of resource in [`Served`], by which the access log knows these requests from those of S3.
+/// The kind of resource in [`Served`], by which the access log knows these requests from those of
+/// S3.
 pub const LOG_RESOURCE: &str = "ADMIN";
 
 /// The facts of a request for its response and for the access log.
@@ -39,8 +40,8 @@ struct Facts {
 }
 
 impl MinioAdmin {
-    /// Responds to a request for which [`crate::is_ours`] is true. A failure is a response too, with
-    /// an error document. The extension [`Served`] has the facts for the access log.
+    /// Responds to a request for which [`crate::is_ours`] is true. A failure is a response too,
+    /// with an error document. The extension [`Served`] has the facts for the access log.
     pub async fn handle(self: &Arc<Self>, request: Request<HttpBody>) -> Response<HttpBody> {
         let (this, (head, body)) = (Arc::clone(self), request.into_parts());
         let call = async move { this.respond(&head, body).await };

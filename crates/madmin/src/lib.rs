@@ -3,7 +3,8 @@
 //!
 //! Clients reach it at the S3 endpoint below `/minio/admin/v3`, and the metrics at
 //! `/minio/v2/metrics/cluster`. For example, `mc admin user add ALIAS anna SECRET` becomes a PUT of
-//! `/minio/admin/v3/add-user?accessKey=anna`, whose body is encrypted with the secret of the sender.
+//! `/minio/admin/v3/add-user?accessKey=anna`, whose body is encrypted with the secret of the
+//! sender.
 //!
 //! - `call` is the table of the calls. A call that is not in the table gets `NotImplemented`.
 //! - `sealed` encrypts and decrypts bodies as MinIO's clients do.
@@ -13,7 +14,8 @@
 //!
 //! The invariant: this crate grants nothing. Each change and each answer passes a function of
 //! `AdminApi`, with its permission checks and its limit for the rights that a sender can give. The
-//! signature is verified before a body is read or decrypted. The crate knows no record and no socket.
+//! signature is verified before a body is read or decrypted. The crate knows no record and no
+//! socket.
 
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 

@@ -1,9 +1,9 @@
-//! The metrics for Prometheus at the S3 endpoint, with a token as `mc admin prometheus generate` makes
-//! it.
+//! The metrics for Prometheus at the S3 endpoint, with a token as `mc admin prometheus generate`
+//! makes it.
 //!
-//! The token is a JSON Web Token that the client signs with the secret of its access key. For example,
-//! a token of `anna` gets the metrics if a policy of `anna` allows `admin:Prometheus`. It ends when
-//! `anna` is disabled or gets another secret, whatever expiry it names itself.
+//! The token is a JSON Web Token that the client signs with the secret of its access key. For
+//! example, a token of `anna` gets the metrics if a policy of `anna` allows `admin:Prometheus`. It
+//! ends when `anna` is disabled or gets another secret, whatever expiry it names itself.
 
 use adminapi::{Actor, ApiError};
 use aws_lc_rs::hmac;
@@ -41,8 +41,8 @@ struct Claims {
     exp: Option<i64>,
 }
 
-/// Returns the owner of the token of a request. Fails with `Unauthenticated`; the text does not reveal
-/// whether the access key exists.
+/// Returns the owner of the token of a request. Fails with `Unauthenticated`; the text does not
+/// reveal whether the access key exists.
 pub(crate) fn authenticate(
     access: &Access,
     head: &Parts,

@@ -24,7 +24,8 @@ pub struct MinioParts {
     pub api: Arc<AdminApi>,
     /// The randomness for salts and nonces.
     pub random: Arc<dyn Random>,
-    /// Returns a stream of the requests to the endpoint from now on. A late receiver loses requests.
+    /// Returns a stream of the requests to the endpoint from now on. A late receiver loses
+    /// requests.
     pub subscribe: Box<dyn Fn() -> broadcast::Receiver<Arc<AuditEntry>> + Send + Sync>,
     /// Makes the metrics.
     pub metrics: MetricsText,

@@ -1,8 +1,8 @@
 //! The encryption of bodies within limits of memory and time.
 //!
 //! A derivation of a key takes 64 MiB and about a tenth of a second. For example, a hundred clients
-//! that list users at once take [`AT_ONCE_MAX`] times 64 MiB, and wait in turn. A sender has one turn at
-//! a time, so a sender with many requests keeps no other one waiting.
+//! that list users at once take [`AT_ONCE_MAX`] times 64 MiB, and wait in turn. A sender has one
+//! turn at a time, so a sender with many requests keeps no other one waiting.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -38,8 +38,8 @@ impl Sealing {
         Sealing { turns, senders: Mutex::default(), random }
     }
 
-    /// Returns the content of a body that `sender`, the owner of `secret`, has encrypted. Fails with
-    /// `XMinioAdminConfigBadJSON` for any other body, as MinIO does.
+    /// Returns the content of a body that `sender`, the owner of `secret`, has encrypted. Fails
+    /// with `XMinioAdminConfigBadJSON` for any other body, as MinIO does.
     pub(crate) async fn open(
         &self,
         sender: &str,
@@ -82,8 +82,8 @@ impl Sealing {
         turn
     }
 
-    /// Runs a derivation on a thread for blocking work, after others of the sender and of all senders
-    /// have ended.
+    /// Runs a derivation on a thread for blocking work, after others of the sender and of all
+    /// senders have ended.
     async fn in_turn<T: Send + 'static>(
         &self,
         sender: &str,

@@ -1,8 +1,8 @@
 //! `mc admin trace`: the requests to the endpoint as a stream of JSON documents.
 //!
 //! A trace follows the access log. It never delays a request: a client that reads too slowly loses
-//! requests, as [`audit::AuditLog::subscribe`] describes. For example, `mc admin trace --errors` shows
-//! the requests that fail from now on, until its user ends it.
+//! requests, as [`audit::AuditLog::subscribe`] describes. For example, `mc admin trace --errors`
+//! shows the requests that fail from now on, until its user ends it.
 //!
 //! Limits: [`TRACES_MAX`] traces at once. A trace ends when the process stops, and within
 //! [`CHECK_INTERVAL`] after its sender loses the permission.

@@ -5,6 +5,8 @@
 mod buckets;
 #[path = "service/composition.rs"]
 mod composition;
+#[path = "service/contended.rs"]
+mod contended;
 #[path = "service/costs.rs"]
 mod costs;
 #[path = "service/deep.rs"]

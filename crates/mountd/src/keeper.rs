@@ -82,8 +82,9 @@ pub struct Keeping {
     pub arguments: Vec<OsString>,
     /// The recipient of the report that the mount exists.
     pub announcement: Announcement,
-    /// The socket that workers get as their standard output, for example to serve metrics. The keeper
-    /// holds it, so that clients can connect while no worker runs; a worker accepts them later.
+    /// The socket that workers get as their standard output, for example to serve metrics. The
+    /// keeper holds it, so that clients can connect while no worker runs; a worker accepts them
+    /// later.
     pub listener: Option<TcpListener>,
     /// Called at SIGHUP: opens the log of the keeper again. The worker gets a SIGHUP, too.
     pub reload: Box<dyn Fn() + Send>,
@@ -357,8 +358,8 @@ impl Keeper {
         }
     }
 
-    /// Opens the logs again, in this process and in the worker. A worker that starts gets the signal
-    /// when it serves: before that, it may not have a handler, and the signal would end it.
+    /// Opens the logs again, in this process and in the worker. A worker that starts gets the
+    /// signal when it serves: before that, it may not have a handler, and the signal would end it.
     fn reload(&mut self) {
         (self.reload)();
         match self.phase {

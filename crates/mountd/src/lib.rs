@@ -2,15 +2,15 @@
 //!
 //! `fuse` reads the kernel's requests, and `files` carries them out on a volume; neither knows the
 //! other. This crate connects the two in the *worker*, the process that serves a mount. The
-//! *keeper*, a process with the lifetime of the mount, holds the FUSE device and starts each worker.
-//! For example, after SIGKILL of the worker the keeper starts another one, and programs with open
-//! files continue.
+//! *keeper*, a process with the lifetime of the mount, holds the FUSE device and starts each
+//! worker. For example, after SIGKILL of the worker the keeper starts another one, and programs
+//! with open files continue.
 //!
 //! - [`Mounted`] serves a mount: in a worker with [`Mounted::resume`], and in a process without a
 //!   keeper with [`Mounted::mount`]. [`MountSource`] is the volume that it shows, and
 //!   [`MountParameters`] how. [`Reports`] makes the texts of the process for programs on the mount.
-//! - [`keep`] runs a keeper, [`detach`] starts one in the background, and [`replace`] asks one for a
-//!   worker of another program. [`KeeperLink`] is a worker's connection to its keeper.
+//! - [`keep`] runs a keeper, [`detach`] starts one in the background, and [`replace`] asks one for
+//!   a worker of another program. [`KeeperLink`] is a worker's connection to its keeper.
 //! - `glue` has one arm for each request of the kernel.
 //!
 //! This crate knows no configuration and no store: its caller opens the volume. A process that

@@ -44,8 +44,8 @@ const LARGE_REQUESTS_MAX: usize = 256;
 /// The limit of time of each step at the end of a mount.
 pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The time to wait for the end of the session after the unmount. It does not end while another mount
-/// namespace, for example that of a container, has a copy of the mount.
+/// The time to wait for the end of the session after the unmount. It does not end while another
+/// mount namespace, for example that of a container, has a copy of the mount.
 const COPIES_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The limit of time for requests in flight before a handover of the mount to the next worker
@@ -347,9 +347,9 @@ impl Mounted {
         }
     }
 
-    /// Waits for the end of the session, for a short time. A mount namespace that was made while the
-    /// mount existed has a copy of it, which this process cannot unmount. Programs that use a copy get
-    /// errors when this process ends.
+    /// Waits for the end of the session, for a short time. A mount namespace that was made while
+    /// the mount existed has a copy of it, which this process cannot unmount. Programs that use a
+    /// copy get errors when this process ends.
     async fn leave_copies(&self) {
         if tokio::time::timeout(COPIES_TIMEOUT, self.gone.cancelled()).await.is_ok() {
             return;

@@ -7,9 +7,9 @@
 //! A peer that gives notice of a change waits until the kernel answers no longer from its caches
 //! ([`NodeWatch::peer_changes`]):
 //!
-//! - The invalidation of a name waits for the lock of its directory. A change of this mount may hold
-//!   the lock and wait for the same peer. So after [`DIRECTORY_PATIENCE`] a new epoch invalidates all
-//!   names, without a lock.
+//! - The invalidation of a name waits for the lock of its directory. A change of this mount may
+//!   hold the lock and wait for the same peer. So after [`DIRECTORY_PATIENCE`] a new epoch
+//!   invalidates all names, without a lock.
 //! - The invalidation of attributes waits for no lock, so it has a queue of its own. The kernel
 //!   numbers it, and ignores attributes of replies to earlier requests.
 

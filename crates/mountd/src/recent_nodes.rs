@@ -2,8 +2,8 @@
 //!
 //! A peer gives notice of each change that it makes anywhere in the volume. Most of these nodes are
 //! not in the kernel's caches of this mount, and a notification for each would cost two thread
-//! switches. So each request registers its node here, and a notice of other nodes is acknowledged at
-//! once.
+//! switches. So each request registers its node here, and a notice of other nodes is acknowledged
+//! at once.
 //!
 //! A directory is *contested* if both this mount and a peer have changed names in it lately. The
 //! kernel may cache no name of it: an invalidation waits for the directory's lock, which the kernel
@@ -52,8 +52,8 @@ impl RecentNodes {
     }
 
     /// Registers a request about a node. `changes_names` is true if it changes names of this
-    /// directory. Returns true if the kernel may cache the answer. Called before the validity of the
-    /// answer is determined, so that a notice finds either this request or no validity.
+    /// directory. Returns true if the kernel may cache the answer. Called before the validity of
+    /// the answer is determined, so that a notice finds either this request or no validity.
     pub(crate) fn asked(&self, node: Ino, changes_names: bool) -> bool {
         let (slot, now) = (self.slot(node), self.now());
         if changes_names {

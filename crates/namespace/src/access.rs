@@ -386,8 +386,8 @@ fn change_user(
     Ok(Plan { guards: vec![Guard::Equals(at, value)], writes })
 }
 
-/// Creates or replaces a named policy. Fails with `Changed`, and with `NoSuchPolicy` if a version is
-/// expected and there is no policy.
+/// Creates or replaces a named policy. Fails with `Changed`, and with `NoSuchPolicy` if a version
+/// is expected and there is no policy.
 #[derive(Clone, Copy, Debug)]
 pub struct SetPolicy<'a> {
     /// The name of the policy to create or replace.

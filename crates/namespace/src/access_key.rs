@@ -1,12 +1,12 @@
 //! Further keys and tokens of users, and the removal of users.
 //!
 //! The invariant: a further key has a parent, which is a user, and the user's record lists it. Each
-//! plan that adds or removes a further key therefore changes both records, and the plan that removes
-//! a user removes the listed keys with it. A user that is created later under the same name gets no
-//! key and no group of the removed one.
+//! plan that adds or removes a further key therefore changes both records, and the plan that
+//! removes a user removes the listed keys with it. A user that is created later under the same name
+//! gets no key and no group of the removed one.
 //!
-//! For example, [`RotateKey`] of `anna` adds a random further key to `anna`, and gives her own access
-//! key an expiry. Both are in force until then.
+//! For example, [`RotateKey`] of `anna` adds a random further key to `anna`, and gives her own
+//! access key an expiry. Both are in force until then.
 
 use record::{AccountId, Group, LastUse, Timestamp, User, UserKind, key};
 use store::{Guard, Key, Limits, Plan, Value, Write};
@@ -224,8 +224,9 @@ impl ChangeKey<'_> {
     }
 }
 
-/// Replaces the secret of an access key of S3: a further key, or the own one of a user. Sessions that
-/// began with the old secret end. Fails with `NoSuchUser`, also for a token, and with `Changed`.
+/// Replaces the secret of an access key of S3: a further key, or the own one of a user. Sessions
+/// that began with the old secret end. Fails with `NoSuchUser`, also for a token, and with
+/// `Changed`.
 #[derive(Clone, Copy)]
 pub struct SetSecret<'a> {
     /// The name of the key.
@@ -266,8 +267,8 @@ impl SetSecret<'_> {
     }
 }
 
-/// Removes a further key or token. Fails with `NoSuchUser` and `Changed`, and with `IsUser` if it is
-/// the access key of a user.
+/// Removes a further key or token. Fails with `NoSuchUser` and `Changed`, and with `IsUser` if it
+/// is the access key of a user.
 #[derive(Clone, Copy, Debug)]
 pub struct RemoveKey<'a> {
     /// The name of the key.

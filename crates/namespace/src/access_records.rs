@@ -1,4 +1,5 @@
-//! All records that decide about access: accounts, access keys, groups and policies, in one snapshot.
+//! All records that decide about access: accounts, access keys, groups and policies, in one
+//! snapshot.
 //!
 //! A view keeps them in memory and looks up the sender of each request there. The invariant: the
 //! records of one answer belong together. For example, if an operator removes a policy from an
@@ -26,8 +27,8 @@ pub struct AccessRecords {
     pub policies: Vec<(String, PolicyRecord)>,
 }
 
-/// Lists all accounts, access keys, groups and policies of a volume, in one round trip if there are not
-/// very many.
+/// Lists all accounts, access keys, groups and policies of a volume, in one round trip if there are
+/// not very many.
 #[derive(Clone, Copy, Debug)]
 pub struct ListAccess;
 

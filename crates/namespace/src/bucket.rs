@@ -312,19 +312,14 @@ impl Planner for SetBucket<'_> {
                 let dentry = Dentry { versioning, ..bucket.dentry };
                 plan.writes.push(Write::Put(bucket.key.clone(), dentry.encode(&bucket.key)));
             }
-            BucketChange::Quota(_) | BucketChange::NoQuota | BucketChange::ReplaceQuota(_) => {
+            BucketChange::Quota(Quota { bytes, objects }) => {
                 let was = bucket.dentry.quota;
-                let quota = match self.change {
-                    BucketChange::ReplaceQuota(quota) => quota,
-                    BucketChange::Quota(Quota { bytes, objects }) => {
-                        Quota { bytes: bytes.or(was.bytes), objects: objects.or(was.objects) }
-                    }
-                    _ => Quota::NONE,
-                };
-                // Every plan that grows the bucket guards this dentry.
-                let dentry = Dentry { quota, ..bucket.dentry };
-                plan.writes.push(Write::Put(bucket.key.clone(), dentry.encode(&bucket.key)));
+                let bytes = bytes.or(was.bytes);
+                let quota = Quota { bytes, objects: objects.or(was.objects) };
+                plan.writes.push(put_quota(&bucket, quota));
             }
+            BucketChange::NoQuota => plan.writes.push(put_quota(&bucket, Quota::NONE)),
+            BucketChange::ReplaceQuota(quota) => plan.writes.push(put_quota(&bucket, quota)),
             BucketChange::OpaqueTags(opaque) => settings.opaque_tags = opaque,
             BucketChange::Ownership(ownership) => settings.ownership = ownership,
             BucketChange::PublicAccess(block) => settings.public_access = block,
@@ -333,6 +328,12 @@ impl Planner for SetBucket<'_> {
         plan.writes.push(Write::Put(bucket_key.clone(), settings.encode(&bucket_key)));
         Ok(Step::Commit(plan, ()))
     }
+}
+
+/// Returns the write of a bucket's quota. Every plan that grows the bucket guards its dentry.
+fn put_quota(bucket: &path::Bound, quota: Quota) -> Write {
+    let dentry = Dentry { quota, ..bucket.dentry };
+    Write::Put(bucket.key.clone(), dentry.encode(&bucket.key))
 }
 
 /// Finds a configuration of a bucket; `None` if it is not set. One round trip if the bucket's

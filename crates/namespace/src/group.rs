@@ -166,11 +166,11 @@ pub enum Membership {
     Leave,
 }
 
-/// Adds users to a group, or removes them from it. A user that is a member already, or is none, does
-/// not change.
+/// Adds users to a group, or removes them from it. A user that is a member already, or is none,
+/// does not change.
 ///
-/// Fails with `NoSuchGroup` and `Changed`, with `NoSuchMember` if a user that joins does not exist or
-/// is a further key or a token, and with `TooMany`.
+/// Fails with `NoSuchGroup` and `Changed`, with `NoSuchMember` if a user that joins does not exist
+/// or is a further key or a token, and with `TooMany`.
 #[derive(Clone, Copy, Debug)]
 pub struct ChangeMembers<'a> {
     /// The name of the group.

@@ -154,8 +154,8 @@ pub enum JobOrder {
     Stop,
 }
 
-/// Writes the progress of a job, and perhaps its end. Changes nothing if the job has ended or belongs
-/// to another session.
+/// Writes the progress of a job, and perhaps its end. Changes nothing if the job has ended or
+/// belongs to another session.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportJob<'a> {
     /// The number of the job.

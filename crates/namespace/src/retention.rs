@@ -1,8 +1,8 @@
 //! The default retention of a bucket, for plans that create objects.
 //!
-//! The retention belongs to the commit: it is that of the bucket at the commit, and begins then. For
-//! example, a bucket gets a default retention of one day while a client sends the body of a PUT. The
-//! object gets the retention, and its day begins with the commit of the PUT.
+//! The retention belongs to the commit: it is that of the bucket at the commit, and begins then.
+//! For example, a bucket gets a default retention of one day while a client sends the body of a
+//! PUT. The object gets the retention, and its day begins with the commit of the PUT.
 
 use record::{Bucket, Dentry, Inode, InodeBody, RetainUntil, key};
 use store::{Guard, Plan};
@@ -11,9 +11,9 @@ use crate::run::Env;
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
 
-/// Returns the default retention of a bucket for an object that is created now; `None` if the bucket
-/// has none. The plan guards the bucket's settings. A bucket without object lock takes no read and
-/// no guard here; the caller's plan guards `bucket`, its dentry.
+/// Returns the default retention of a bucket for an object that is created now; `None` if the
+/// bucket has none. The plan guards the bucket's settings. A bucket without object lock takes no
+/// read and no guard here; the caller's plan guards `bucket`, its dentry.
 pub(crate) fn default_retention(
     view: &mut View<'_>,
     env: &Env,

@@ -244,8 +244,8 @@ fn part_name(key: &Key) -> Result<(u16, u32), Halt> {
     Ok((u16::from_be_bytes([a, b]), u32::from_be_bytes(transmission)))
 }
 
-/// Aborts an open upload. The reaper deletes its parts. Fails with `NoSuchUpload` if the upload does
-/// not exist or is not open.
+/// Aborts an open upload. The reaper deletes its parts. Fails with `NoSuchUpload` if the upload
+/// does not exist or is not open.
 #[derive(Clone, Debug)]
 pub struct AbortUpload<'a> {
     /// The name of the upload to abort.

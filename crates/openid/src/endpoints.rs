@@ -1,7 +1,7 @@
 //! A cache of an issuer's endpoints for logins.
 //!
-//! Any sender can begin a login, so the issuer is asked rarely. The invariant: one request at a time
-//! fetches the endpoints, and a result counts for [`KEYS_REFRESH_AFTER`], an error for
+//! Any sender can begin a login, so the issuer is asked rarely. The invariant: one request at a
+//! time fetches the endpoints, and a result counts for [`KEYS_REFRESH_AFTER`], an error for
 //! [`REFRESH_INTERVAL_MIN`]. For example, if the issuer is down, a hundred people who press the
 //! button at once cause one request.
 
@@ -35,8 +35,8 @@ impl EndpointCache {
         EndpointCache { issuer, fetcher, tasks, last: Arc::default() }
     }
 
-    /// Returns the endpoints of the issuer, and fetches them first if necessary. The error is a text
-    /// for the operator.
+    /// Returns the endpoints of the issuer, and fetches them first if necessary. The error is a
+    /// text for the operator.
     pub(crate) async fn get(&self) -> Result<Arc<Endpoints>, String> {
         let mut last = Arc::clone(&self.last).lock_owned().await;
         if let Some(known) = last.as_ref().filter(|known| !known.expires_at.has_passed()) {

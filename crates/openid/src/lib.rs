@@ -8,7 +8,8 @@
 //! the keys of the issuer with this URL, or refused if there is none.
 //!
 //! A person logs in with a browser by the authorization code flow: [`Issuer::authorization_url`] is
-//! the page of the issuer, and [`Issuer::redeem`] exchanges the code with which the browser returns.
+//! the page of the issuer, and [`Issuer::redeem`] exchanges the code with which the browser
+//! returns.
 //!
 //! The sender of a token is not trusted before verification, so the cost of a token has limits: the
 //! length of the token, the number of claims that are read, the frequency of requests to the

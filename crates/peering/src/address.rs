@@ -1,8 +1,8 @@
 //! The addresses at which a session is reached, as its record lists them.
 //!
 //! An address is `unix:` and the absolute path of a socket file, or `tcp:` and a host with a port.
-//! For example, a gateway with a listener announces `unix:/var/lib/ashlar/peer-0123456789abcdef.sock`
-//! and `tcp:10.0.0.7:9703`.
+//! For example, a gateway with a listener announces
+//! `unix:/var/lib/ashlar/peer-0123456789abcdef.sock` and `tcp:10.0.0.7:9703`.
 //!
 //! Records may hold any text. An address of another form is ignored, and a Unix address leads only
 //! to files with the name of a peer socket. So a record cannot direct a session to other sockets.

@@ -1,12 +1,12 @@
 //! The task that keeps a link to one peer.
 //!
 //! Both sessions of a pair have such a task, because the machine of one of them may be unreachable
-//! from the other one. The session with the larger nonce dials first. The other one dials if there is
-//! no link for [`SECOND_DIAL_PAUSE`]. For example, a gateway in a container cannot be reached, but it
-//! reaches the mount on the machine.
+//! from the other one. The session with the larger nonce dials first. The other one dials if there
+//! is no link for [`SECOND_DIAL_PAUSE`]. For example, a gateway in a container cannot be reached,
+//! but it reaches the mount on the machine.
 //!
-//! If both dial at the same time, each of the two connections may end the other one. The next attempts
-//! of the two sessions are at different times.
+//! If both dial at the same time, each of the two connections may end the other one. The next
+//! attempts of the two sessions are at different times.
 //!
 //! The task tries the addresses of the peer in their order, and again after a back-off that grows
 //! from [`BACKOFF_MIN`] to [`BACKOFF_MAX`]. For example, a peer that restarts is reached about 50

@@ -16,8 +16,8 @@
 //!
 //! Invariant: until both proofs are verified, a side reads only messages of these fixed lengths.
 //!
-//! The keys depend on the volume's key and both challenges. If the volume's key becomes known later,
-//! recorded connections can be decrypted: they contain names of files, and no content.
+//! The keys depend on the volume's key and both challenges. If the volume's key becomes known
+//! later, recorded connections can be decrypted: they contain names of files, and no content.
 
 use std::fmt;
 
@@ -209,8 +209,8 @@ impl Prover {
         }
     }
 
-    /// Verifies the listener's answer to this session's `hello`. Returns the dialer's proof, and the
-    /// keys of the frames.
+    /// Verifies the listener's answer to this session's `hello`. Returns the dialer's proof, and
+    /// the keys of the frames.
     pub fn verify(
         &self,
         hello: &[u8; HELLO_BYTES],

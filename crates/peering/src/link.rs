@@ -128,9 +128,10 @@ impl Link {
     }
 
     /// Returns true if the link is a Unix socket that the peer's side has closed: then either its
-    /// process has ended, or [`LinkEvents::closed`] for this link has returned there. So a peer that
-    /// gives up its leases in `closed` has none that it got over this link. This says nothing about
-    /// an earlier link, because the peer may have closed a connection that never became a link there.
+    /// process has ended, or [`LinkEvents::closed`] for this link has returned there. So a peer
+    /// that gives up its leases in `closed` has none that it got over this link. This says nothing
+    /// about an earlier link, because the peer may have closed a connection that never became a
+    /// link there.
     ///
     /// Returns false before `closed`, if this side ended the link (for example with a full queue,
     /// or because a later connection replaces it), and for TCP, because the network may end a
@@ -256,8 +257,9 @@ impl LinkQueue {
         }
     }
 
-    /// Waits for messages and moves all that wait into `taken`, which is empty. Returns false if the
-    /// link is closed and has no more messages, or has ended. Dropping the future loses no message.
+    /// Waits for messages and moves all that wait into `taken`, which is empty. Returns false if
+    /// the link is closed and has no more messages, or has ended. Dropping the future loses no
+    /// message.
     pub(crate) async fn next_all(&mut self, taken: &mut VecDeque<Message>) -> bool {
         loop {
             {

@@ -49,8 +49,8 @@ impl Links {
     }
 
     /// Sets the peers of this session, and dials each without a link: one with a smaller nonce at
-    /// once, and one with a larger nonce after it had time to dial this session. The peers behind the
-    /// first [`LINKS_MAX`] count as not named. This session's own nonce is ignored.
+    /// once, and one with a larger nonce after it had time to dial this session. The peers behind
+    /// the first [`LINKS_MAX`] count as not named. This session's own nonce is ignored.
     ///
     /// A link whose peer is missing in two lists in a row closes. A new peer, or one with changed
     /// addresses and without a link, is dialled at once.

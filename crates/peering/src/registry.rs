@@ -1,8 +1,9 @@
 //! The links of one session, at most one for each peer, and the peers that it should have.
 //!
 //! Invariant: for one peer, the link that was admitted later reports nothing before the earlier one
-//! has reported its end. For example, if the worker of a mount is replaced, the next worker connects
-//! with the same session's name. The link of the first worker ends before the second one opens.
+//! has reported its end. For example, if the worker of a mount is replaced, the next worker
+//! connects with the same session's name. The link of the first worker ends before the second one
+//! opens.
 //!
 //! A peer is *named* if the last list of peers contains it. A peer that proves the volume's key
 //! before the list names it is accepted too, because its session may be newer than the list. If

@@ -6,7 +6,8 @@
 //! another name, and gets its name when it listens.
 //!
 //! The address of a socket has at most 107 bytes. A socket in a folder with a longer path is bound
-//! and reached through `/proc/self/fd`, for example as `/proc/self/fd/9/peer-0123456789abcdef.sock`.
+//! and reached through `/proc/self/fd`, for example as
+//! `/proc/self/fd/9/peer-0123456789abcdef.sock`.
 
 use std::fs::{self, File};
 use std::io;

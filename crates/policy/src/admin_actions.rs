@@ -3,8 +3,8 @@
 //!
 //! The names are those of MinIO where MinIO has the action, so that its policy documents work. For
 //! example, a policy that allows `admin:ListUsers` and `admin:GetUser` lets a user see the list of
-//! users and change nothing. The table also has actions of MinIO that Ashlar does not serve, such as
-//! `admin:Heal`, because documents name them.
+//! users and change nothing. The table also has actions of MinIO that Ashlar does not serve, such
+//! as `admin:Heal`, because documents name them.
 //!
 //! Administrative actions are never part of a bucket policy: only the policies of users, groups and
 //! sessions can name them.

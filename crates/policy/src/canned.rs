@@ -72,8 +72,8 @@ pub(crate) fn statement(name: &str) -> Option<Statement> {
     })
 }
 
-/// Returns a document that means the same as the built-in policy of this name. `None` if there is no
-/// such policy.
+/// Returns a document that means the same as the built-in policy of this name. `None` if there is
+/// no such policy.
 pub(crate) fn document(name: &str) -> Option<String> {
     let actions: Vec<String> = actions(name)?.iter().map(|it| format!("        {it:?}")).collect();
     let lines = [

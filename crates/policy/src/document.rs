@@ -57,8 +57,8 @@ impl fmt::Debug for PolicyKind<'_> {
 /// The actions that a policy may name, and the condition keys that it may combine with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Vocabulary {
-    /// Any action of a user or session, with any key, so that a policy that was stored by an earlier
-    /// release stays valid.
+    /// Any action of a user or session, with any key, so that a policy that was stored by an
+    /// earlier release stays valid.
     Any,
     /// Actions of S3 and of the administration, and patterns that cover some, because a misspelt
     /// action would deny nothing. A statement must cover an action that has the key of a condition,
@@ -339,7 +339,8 @@ impl Reader<'_> {
         // All operators are parsed before the first key, because S3 reports an unknown operator
         // first.
         let operators = operators.into_iter().map(known).collect::<Result<Vec<_>, _>>()?;
-        // The actions are compared with the patterns once, not for each key, and only in a new policy.
+        // The actions are compared with the patterns once, not for each key, and only in a new
+        // policy.
         let covered: Vec<String> = match self.vocabulary {
             Vocabulary::Any => Vec::new(),
             Vocabulary::Known => known_actions().filter(|action| covered.covers(action)).collect(),
@@ -401,9 +402,10 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Fails if the key applies to no action of the statement, whose known actions are `covered`. No
-    /// request has a value for the key then, so a Deny would deny nothing. For example, `s3:prefix`
-    /// with `s3:GetObject` is refused, and with `s3:*` it is not, because `s3:ListBucket` has it.
+    /// Fails if the key applies to no action of the statement, whose known actions are `covered`.
+    /// No request has a value for the key then, so a Deny would deny nothing. For example,
+    /// `s3:prefix` with `s3:GetObject` is refused, and with `s3:*` it is not, because
+    /// `s3:ListBucket` has it.
     fn check_effect(&self, key: &ConditionKey, covered: &[String]) -> Result<(), PolicyError> {
         match self.vocabulary {
             Vocabulary::Any => Ok(()),

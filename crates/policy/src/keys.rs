@@ -57,11 +57,12 @@ pub enum KeySource {
     /// The value is a property of the existing object that the action is about, in the version that
     /// the request names.
     Object,
-    /// The value is a property of the object lock that the request sets. A property that the request
-    /// does not set is that of the version that the action is about, unless it creates an object.
+    /// The value is a property of the object lock that the request sets. A property that the
+    /// request does not set is that of the version that the action is about, unless it creates an
+    /// object.
     Lock,
-    /// The value is that of the bucket for which a service acts, for example the bucket whose log is
-    /// delivered. Requests of clients have none.
+    /// The value is that of the bucket for which a service acts, for example the bucket whose log
+    /// is delivered. Requests of clients have none.
     Service,
     /// No request has a value, so a policy that names the key is refused.
     Unsupported,

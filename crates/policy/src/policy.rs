@@ -41,10 +41,10 @@ impl Policy {
         Policy::read(json, kind, Vocabulary::Any)
     }
 
-    /// Parses a policy that is being added: as `parse`, but each action must be an action of S3 or of
-    /// the administration, or a pattern that covers one, because a misspelt action in a Deny would
-    /// deny nothing. For the same reason, a statement must cover an action that has the key of each
-    /// of its conditions; in a bucket policy, each action without wildcards must have it.
+    /// Parses a policy that is being added: as `parse`, but each action must be an action of S3 or
+    /// of the administration, or a pattern that covers one, because a misspelt action in a Deny
+    /// would deny nothing. For the same reason, a statement must cover an action that has the key
+    /// of each of its conditions; in a bucket policy, each action without wildcards must have it.
     pub fn parse_new(json: &str, kind: PolicyKind<'_>) -> Result<Policy, PolicyError> {
         Policy::read(json, kind, Vocabulary::Known)
     }
@@ -60,8 +60,9 @@ impl Policy {
 
     /// Returns a built-in policy: one of `Policy::CANNED`. `None` for other names.
     ///
-    /// `consoleAdmin` allows everything. `diagnostics` reads the state of the volume, but no object,
-    /// user or configuration. `readwrite` allows all actions of S3, and none of the administration.
+    /// `consoleAdmin` allows everything. `diagnostics` reads the state of the volume, but no
+    /// object, user or configuration. `readwrite` allows all actions of S3, and none of the
+    /// administration.
     ///
     /// `readonly` reads objects with their versions and tags, and lists buckets, objects and
     /// versions (MinIO's `readonly` does not list). `writeonly` uploads everywhere and lists only

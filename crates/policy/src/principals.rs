@@ -170,8 +170,8 @@ impl PrincipalName {
         valid.then(|| PrincipalName::CanonicalUser(text.to_ascii_lowercase()))
     }
 
-    /// Parses the name of a service. A service that never acts here is refused, because a Deny of it
-    /// would deny nothing.
+    /// Parses the name of a service. A service that never acts here is refused, because a Deny of
+    /// it would deny nothing.
     fn parse_service(text: &str) -> Option<PrincipalName> {
         (text == LOG_DELIVERY).then_some(PrincipalName::Service(LOG_DELIVERY))
     }

@@ -50,7 +50,8 @@ impl Problem {
         Problem { rendered: Some(text.into()), ..Problem::new("", "") }
     }
 
-    /// Sets the cause, if none is set yet: the place of the failure knows it better than its callers.
+    /// Sets the cause, if none is set yet: the place of the failure knows it better than its
+    /// callers.
     #[must_use]
     pub fn because(mut self, cause: Cause) -> Problem {
         if self.cause == Cause::Other {

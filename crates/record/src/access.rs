@@ -4,7 +4,8 @@
 //! A *user* is an access key without a parent. A *further key* has a user as its parent, whose
 //! policies, account, uid, gid and umask it has. A *token* is accepted by the API of administrators
 //! only. The record of a user lists its further keys and tokens and its groups, and the record of a
-//! group lists its members, so that a plan that removes one of them finds the others without a scan.
+//! group lists its members, so that a plan that removes one of them finds the others without a
+//! scan.
 //!
 //! For example, `anna` with the further key `AKNIGHTLY` and the group `lab` has the lists
 //! `["AKNIGHTLY"]` and `["lab"]`; `AKNIGHTLY` has the parent `anna`, and `lab` the member `anna`.

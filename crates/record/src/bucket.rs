@@ -2,9 +2,9 @@
 //! kind.
 //!
 //! A configuration is stored as the bytes that a view (the S3 gateway or another way to reach the
-//! volume) gave. A new kind is a row of a table in `bucket_config_kind`: it has no record format of its own, and
-//! existing buckets do not change. For example, the lifecycle rules of a bucket are the XML
-//! document that the client sent.
+//! volume) gave. A new kind is a row of a table in `bucket_config_kind`: it has no record format of
+//! its own, and existing buckets do not change. For example, the lifecycle rules of a bucket are
+//! the XML document that the client sent.
 
 use bytes::Bytes;
 

@@ -1,8 +1,8 @@
 //! The encryption of an object's content, as its record and its bucket have it.
 //!
 //! The record names the mode and not the key of the content. Blocks and inline content name the
-//! *ring key* under which they are encrypted. For example, an object of the mode `S3` keeps its mode
-//! when a rotation moves its blocks to another ring key.
+//! *ring key* under which they are encrypted. For example, an object of the mode `S3` keeps its
+//! mode when a rotation moves its blocks to another ring key.
 
 use crate::codec::{DecodeError, Reader, Writer};
 
@@ -26,7 +26,8 @@ pub struct CustomerSeal {
     pub salt: [u8; 16],
     /// The object's own key of 32 bytes, encrypted under the client's key, with its tag.
     pub wrapped: [u8; 48],
-    /// The first bytes of a MAC of the salt under the client's key, so that a wrong key is detected.
+    /// The first bytes of a MAC of the salt under the client's key, so that a wrong key is
+    /// detected.
     pub check: [u8; 16],
 }
 

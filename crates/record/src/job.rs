@@ -1,8 +1,8 @@
 //! Jobs: long work on a volume that an operator starts, such as a check or a fork.
 //!
 //! The record holds the progress, so each gateway of the volume shows it. For example, `fork` of
-//! `photos` runs on one gateway, and the console of another one shows that 40,000 objects are done. A
-//! job ends with the session in its record. If this session ends first, the job was interrupted.
+//! `photos` runs on one gateway, and the console of another one shows that 40,000 objects are done.
+//! A job ends with the session in its record. If this session ends first, the job was interrupted.
 
 use crate::Timestamp;
 use crate::codec::{DecodeError, record};

@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-/// The number of a ring key: one of a volume's keys for blocks and inline content. The first key has
-/// the number 1. No key has the number 0, and a number is never used for a second key.
+/// The number of a ring key: one of a volume's keys for blocks and inline content. The first key
+/// has the number 1. No key has the number 0, and a number is never used for a second key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RingNumber(pub u32);
 

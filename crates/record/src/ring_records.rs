@@ -2,8 +2,8 @@
 //!
 //! A ring key encrypts blocks and inline content. The store holds it *wrapped*, that is, encrypted
 //! under the master key or under a key of a key management service (KMS). For example, a volume
-//! begins with key 1, and a rotation makes key 2 current, while the blocks that were encrypted under
-//! key 1 keep it.
+//! begins with key 1, and a rotation makes key 2 current, while the blocks that were encrypted
+//! under key 1 keep it.
 
 use std::fmt;
 
@@ -33,8 +33,8 @@ impl fmt::Debug for KeyFingerprint {
     }
 }
 
-/// The record of a volume's ring: which keys new content is encrypted under. A volume that never had
-/// a ring key has none.
+/// The record of a volume's ring: which keys new content is encrypted under. A volume that never
+/// had a ring key has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingState {
     /// The highest number that a ring key has or had; 0 before the first key.

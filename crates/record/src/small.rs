@@ -304,8 +304,9 @@ pub enum Orphan {
         /// The bytes of the upload's key.
         key: Vec<u8>,
     },
-    /// References that a write, or a move of bytes to another block, has removed from a file: blocks
-    /// and pages of the content map. The file itself stays, and its content may still reference some of the blocks elsewhere.
+    /// References that a write, or a move of bytes to another block, has removed from a file:
+    /// blocks and pages of the content map. The file itself stays, and its content may still
+    /// reference some of the blocks elsewhere.
     Hidden {
         /// The inode number of the file from which the references were removed.
         owner: Ino,

@@ -1,7 +1,7 @@
 //! The rules of one bucket, parsed from its record and its configurations.
 //!
-//! For example, [`BucketRules::of`] parses the XML document of lifecycle rules and the JSON document
-//! of the bucket policy.
+//! For example, [`BucketRules::of`] parses the XML document of lifecycle rules and the JSON
+//! document of the bucket policy.
 
 use std::sync::Arc;
 

@@ -5,8 +5,8 @@
 //! this number with the record as this process last saw it, without a round trip.
 //!
 //! A change of a policy through this process is therefore in force at once. Other processes apply
-//! it when the notification of the change arrives (docs/S3.md, "Policies"). For example, a PUT of a bucket policy raises the
-//! version number, and the next request parses the new policy.
+//! it when the notification of the change arrives (docs/S3.md, "Policies"). For example, a PUT of a
+//! bucket policy raises the version number, and the next request parses the new policy.
 
 use std::sync::Arc;
 
@@ -88,8 +88,8 @@ impl RulesCache {
         Ok(rules)
     }
 
-    /// As [`RulesCache::get`], but adds nothing to the cache. A list of many buckets must not replace
-    /// the rules that requests of S3 need.
+    /// As [`RulesCache::get`], but adds nothing to the cache. A list of many buckets must not
+    /// replace the rules that requests of S3 need.
     pub async fn get_once(
         &self,
         volume: &Volume,

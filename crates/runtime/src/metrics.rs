@@ -1,10 +1,10 @@
 //! Counters that name their metrics, so that a new metric is one entry of a table.
 //!
-//! [`counters!`](crate::counters!) makes a struct of counters from a table of fields. A field with a
-//! name of a metric appears in the metrics of the process: its owner implements [`Metered`], and the
-//! listener for metrics encodes the values of every owner that it knows. This module does not know
-//! the format of metrics. For example, the session counts its commits with a field of such a struct,
-//! and nothing else in the program names that metric.
+//! [`counters!`](crate::counters!) makes a struct of counters from a table of fields. A field with
+//! a name of a metric appears in the metrics of the process: its owner implements [`Metered`], and
+//! the listener for metrics encodes the values of every owner that it knows. This module does not
+//! know the format of metrics. For example, the session counts its commits with a field of such a
+//! struct, and nothing else in the program names that metric.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -94,13 +94,13 @@ impl<F: Fn(&mut dyn FnMut(Metric)) + Send + Sync> Metered for F {
 
 /// Defines a struct of counters, and the metrics that its fields are.
 ///
-/// Each field has a documentation, whose first paragraph is the help text of its metric. The name of
-/// the metric follows the field's name; a field without one is no metric. Fields that split one
+/// Each field has a documentation, whose first paragraph is the help text of its metric. The name
+/// of the metric follows the field's name; a field without one is no metric. Fields that split one
 /// quantity name the same metric, each with another value of the label, and the first of them gives
 /// the help text of all in a string at its end.
 ///
-/// The struct is generic over the type of its fields: it has [`MetricCounter`]s while it counts, and
-/// `read` returns the same struct of `u64`. It implements [`Metered`].
+/// The struct is generic over the type of its fields: it has [`MetricCounter`]s while it counts,
+/// and `read` returns the same struct of `u64`. It implements [`Metered`].
 ///
 /// ```
 /// runtime::counters! {

@@ -235,15 +235,15 @@ impl ReadPreconditions {
     /// Parses the preconditions of a rename on the object that it replaces.
     ///
     /// Fails with `NotImplemented` for an `If-None-Match` that is neither `*` nor a list of entity
-    /// tags, such as `"*"` in quotes, and for a date that is empty or malformed. An empty `If-Match`
-    /// matches no object.
+    /// tags, such as `"*"` in quotes, and for a date that is empty or malformed. An empty
+    /// `If-Match` matches no object.
     pub fn parse_for_target(fields: Fields<'_>) -> Result<ReadPreconditions, Fault> {
         ReadPreconditions::for_change(fields, "")
     }
 
-    /// Parses the preconditions of a request that changes the object or creates another one from it.
-    /// A precondition that cannot be understood is refused, because the request would otherwise be
-    /// unconditional. An empty `If-None-Match` counts as absent, as in S3.
+    /// Parses the preconditions of a request that changes the object or creates another one from
+    /// it. A precondition that cannot be understood is refused, because the request would otherwise
+    /// be unconditional. An empty `If-None-Match` counts as absent, as in S3.
     fn for_change(fields: Fields<'_>, prefix: &str) -> Result<ReadPreconditions, Fault> {
         let mut conditions = ReadPreconditions::with_prefix(fields, prefix)?;
         let is_sent = |name: &str| fields.is_sent(&format!("{prefix}{name}"));

@@ -11,8 +11,8 @@ use std::fmt;
 use http::StatusCode;
 use http::header::{HeaderName, HeaderValue};
 
-/// Returns the name of a code in the error document: the name of the variant, or the text after it if
-/// the name is not an identifier.
+/// Returns the name of a code in the error document: the name of the variant, or the text after it
+/// if the name is not an identifier.
 macro_rules! code_name {
     ($name:ident) => {
         stringify!($name)

@@ -143,8 +143,8 @@ impl Sealing {
         Ok(Some(plan))
     }
 
-    /// Commits sealed plans. They are longer than the readable ones, so a full batch may have become
-    /// too long. It is then committed in two calls.
+    /// Commits sealed plans. They are longer than the readable ones, so a full batch may have
+    /// become too long. It is then committed in two calls.
     async fn commit_sealed(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
         let bytes: usize = plans.iter().map(Plan::bytes).sum();
         if bytes <= self.inner.limits().batch_bytes || plans.len() < 2 {

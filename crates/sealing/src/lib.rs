@@ -6,8 +6,9 @@
 //!   Below it, those with inline content under a ring key are in the *sealed* form.
 //! - [`cipher`] converts one record between the two forms.
 //!
-//! **Invariant.** The sealed form is a function of the key, the readable record and the ring key. So
-//! a guard that compares a whole record still compares bytes, and no planner knows of encryption.
+//! **Invariant.** The sealed form is a function of the key, the readable record and the ring key.
+//! So a guard that compares a whole record still compares bytes, and no planner knows of
+//! encryption.
 //!
 //! For example, a client puts 2 KiB into a bucket that encrypts. The planner writes a record that
 //! names ring key 3. The layer encrypts the content, the S3 metadata and the extended attributes.

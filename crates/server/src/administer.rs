@@ -85,7 +85,8 @@ impl AdminCommand {
         }
     }
 
-    /// Runs the command on a runtime, over the API that the options name, or over the metadata store.
+    /// Runs the command on a runtime, over the API that the options name, or over the metadata
+    /// store.
     pub(crate) fn run(
         self,
         volume: VolumeSettings,

@@ -6,10 +6,10 @@
 //!
 //! The invariant: a setting that is declared is in force when the gateway becomes ready, and a
 //! setting that is not declared stays as it is. An object that agrees with its declaration is not
-//! written, so a start without a change writes nothing; each write has a line in the log. Nothing is
-//! ever removed. A declared bucket that belongs to another account is left as it is, with an error in
-//! the log. Each change runs
-//! through the administration API in the name of the operator, so it passes the checks of S3.
+//! written, so a start without a change writes nothing; each write has a line in the log. Nothing
+//! is ever removed. A declared bucket that belongs to another account is left as it is, with an
+//! error in the log. Each change runs through the administration API in the name of the operator,
+//! so it passes the checks of S3.
 //!
 //! [`Declared::read`] checks the form before the volume is opened. [`Declared::apply`] checks the
 //! rest, for example the rules of a policy, and stops at the first mistake.

@@ -1,7 +1,7 @@
 //! Metrics of the usage and the quota of buckets.
 //!
-//! The values are read from the metadata store at a scrape, in two round trips for all buckets. They
-//! are kept for [`KEPT_FOR`], so that many scrapers do not load the store. For example, with
+//! The values are read from the metadata store at a scrape, in two round trips for all buckets.
+//! They are kept for [`KEPT_FOR`], so that many scrapers do not load the store. For example, with
 //! `--bucket-metrics-max 100` the first 100 buckets in order of name have
 //! `ashlar_bucket_bytes{bucket="photos"}`, and the others have none. If the store does not answer,
 //! the metrics are absent.

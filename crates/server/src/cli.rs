@@ -24,9 +24,9 @@ use crate::unknown_variables::Unknown;
 use crate::{environment, logging, serve, supervisor, unknown_variables};
 use problem::{Cause, Problem};
 
-/// The size of a thread's stack in bytes. Only touched pages take memory. Without optimization, the futures
-/// of all operations have places on the stack at once: a request of the console that is served as an S3
-/// request needs 2 MiB.
+/// The size of a thread's stack in bytes. Only touched pages take memory. Without optimization, the
+/// futures of all operations have places on the stack at once: a request of the console that is
+/// served as an S3 request needs 2 MiB.
 const STACK_BYTES: usize = 4 << 20;
 
 /// The most threads that block on disks at a time.
@@ -193,8 +193,8 @@ fn parse() -> Cli {
     parsed.unwrap_or_else(|error| error.format(&mut command).exit())
 }
 
-/// Returns the description of the command line without the variables that `is_empty` names. A compose
-/// file can unset a variable only by an empty text, which no number and no path parses.
+/// Returns the description of the command line without the variables that `is_empty` names. A
+/// compose file can unset a variable only by an empty text, which no number and no path parses.
 fn without_variables(command: clap::Command, is_empty: &impl Fn(&OsStr) -> bool) -> clap::Command {
     let without = command.mut_args(|arg| {
         if arg.get_env().is_some_and(is_empty) { arg.env(Resettable::Reset) } else { arg }
@@ -293,21 +293,22 @@ pub(crate) fn description() -> clap::Command {
     Cli::command()
 }
 
-/// Returns the variables of this process that no option reads. `bootstrap` is the bootstrap file, which
-/// can name variables with secrets.
+/// Returns the variables of this process that no option reads. `bootstrap` is the bootstrap file,
+/// which can name variables with secrets.
 fn unknown_variables(bootstrap: Option<&Path>) -> Vec<Unknown> {
     // A file that cannot be read fails the start elsewhere.
     let document = bootstrap.and_then(|path| std::fs::read_to_string(path).ok());
     unknown_variables::find(&description(), &document.unwrap_or_default())
 }
 
-/// Ends the program if the command does not exist in the form that the options name: over an API, or
-/// over the metadata store.
+/// Ends the program if the command does not exist in the form that the options name: over an API,
+/// or over the metadata store.
 fn refuse_wrong_form(command: &Command) -> Result<(), Problem> {
     let has_endpoint = if let Command::Administer(command) = command {
         command.endpoint().is_set()
     } else {
-        // No option names the endpoint here, but the operator expects that no command opens a store.
+        // No option names the endpoint here, but the operator expects that no command opens a
+        // store.
         environment::variable("ASHLAR_ENDPOINT")?.is_some()
     };
     if let Some(name) = command.needs_store().filter(|_| has_endpoint) {

@@ -224,8 +224,8 @@ pub(crate) fn fresh_master_key(
 }
 
 /// Checks that the master key opens at least one secret of the users, if they have any. A gateway
-/// with the key of another volume would refuse each of them. While an operator replaces the key, the
-/// gateways with the old key open the secrets that are not sealed anew yet.
+/// with the key of another volume would refuse each of them. While an operator replaces the key,
+/// the gateways with the old key open the secrets that are not sealed anew yet.
 pub(crate) fn check_opens_secrets(
     master: &MasterKey,
     users: &[(String, User)],

@@ -1,8 +1,8 @@
 //! The administration API of a gateway, as commands use it instead of the metadata store.
 //!
-//! `--endpoint` or `ASHLAR_ENDPOINT` names the console's listener of a gateway. For example, `ashlar
-//! user list --endpoint https://files.example:9702` lists the users of a volume whose SQLite store
-//! only the gateway can open. The sender is an access key, `ASHLAR_ACCESS_KEY` and
+//! `--endpoint` or `ASHLAR_ENDPOINT` names the console's listener of a gateway. For example,
+//! `ashlar user list --endpoint https://files.example:9702` lists the users of a volume whose
+//! SQLite store only the gateway can open. The sender is an access key, `ASHLAR_ACCESS_KEY` and
 //! `ASHLAR_SECRET_KEY`, or a token, `ASHLAR_TOKEN`.
 //!
 //! Limits: [`CONNECT_WAIT`] for a connection, [`RESPONSE_WAIT`] for each request,

@@ -31,8 +31,9 @@ pub(crate) fn is_empty(name: &OsStr) -> bool {
     std::env::var_os(name).is_some_and(|value| value.is_empty())
 }
 
-/// Returns a secret from the variable `name`, from the file that the variable `name` with the suffix
-/// `_FILE` names, or from a [`credential`] of the service manager. Fails if both variables are set.
+/// Returns a secret from the variable `name`, from the file that the variable `name` with the
+/// suffix `_FILE` names, or from a [`credential`] of the service manager. Fails if both variables
+/// are set.
 pub(crate) fn secret(name: &str) -> Result<Option<Secret>, Problem> {
     let file_name = format!("{name}_FILE");
     match (variable(name)?, variable(&file_name)?) {

@@ -201,8 +201,8 @@ fn refusal(settings: &VolumeSettings, intent: Intent, place: Option<&Place>) -> 
     )
 }
 
-/// Returns the problem of a new volume in a folder in which none belongs: a mount point whose disk is
-/// not mounted, or the blocks of another volume.
+/// Returns the problem of a new volume in a folder in which none belongs: a mount point whose disk
+/// is not mounted, or the blocks of another volume.
 fn wrong_folder(settings: &VolumeSettings) -> Option<Problem> {
     let data_dir = &settings.data_dir;
     let folder = match &settings.blocks {
@@ -230,8 +230,8 @@ fn wrong_folder(settings: &VolumeSettings) -> Option<Problem> {
     )
 }
 
-/// Logs that this start creates a volume in an existing folder that `--data-dir` names. The folder may
-/// be a mount point whose disk is away.
+/// Logs that this start creates a volume in an existing folder that `--data-dir` names. The folder
+/// may be a mount point whose disk is away.
 fn warn_of_new_volume(settings: &VolumeSettings, place: Option<&Place>) {
     let dir = &settings.data_dir;
     let MetaPlace::Sqlite(file) = &settings.meta else { return };

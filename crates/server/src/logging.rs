@@ -23,8 +23,8 @@ impl fmt::Debug for LogFilter {
 }
 
 impl LogFilter {
-    /// Replaces the level in force by a new one, and logs the result. If the new one is invalid, the
-    /// previous one stays.
+    /// Replaces the level in force by a new one, and logs the result. If the new one is invalid,
+    /// the previous one stays.
     pub(crate) fn change(&self, level: &mut String, new: String) {
         if *level == new {
             tracing::info!(level = %new, "the log level is unchanged");

@@ -1,9 +1,10 @@
 //! The administrative listener: metrics and the detailed status, for operators.
 //!
-//! It has no authentication, so it listens on the loopback by default. The S3 port serves the metrics
-//! to senders with a token alone (`madmin`), and no status. A page in a browser on this machine could still reach it if the page's host name resolves
-//! to the loopback ("DNS rebinding"). Such a request has that name in `Host`, so unknown names are
-//! refused. For example, `Host: evil.example` gets 421.
+//! It has no authentication, so it listens on the loopback by default. The S3 port serves the
+//! metrics to senders with a token alone (`madmin`), and no status. A page in a browser on this
+//! machine could still reach it if the page's host name resolves to the loopback ("DNS rebinding").
+//! Such a request has that name in `Host`, so unknown names are refused. For example, `Host:
+//! evil.example` gets 421.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

@@ -2,8 +2,8 @@
 //! starts a gateway.
 //!
 //! For example, `MINIO_ADDRESS=:9000` stands for `--listen 0.0.0.0:9000`. A variable of MinIO is
-//! weaker than the flag, the `ASHLAR_` variable and the field of the configuration file with the same
-//! meaning; it only replaces the default. The log has one line for each variable. The root
+//! weaker than the flag, the `ASHLAR_` variable and the field of the configuration file with the
+//! same meaning; it only replaces the default. The log has one line for each variable. The root
 //! credentials are not among them: see `credentials`.
 
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
-//! Questions about folders of a volume: if they exist, and if the disk that belongs there is mounted.
+//! Questions about folders of a volume: if they exist, and if the disk that belongs there is
+//! mounted.
 //!
-//! For example, `/etc/fstab` names `/mnt/data`, and the disk is not mounted after a reboot. The folder
-//! is empty then, and a gateway must not create a volume below it.
+//! For example, `/etc/fstab` names `/mnt/data`, and the disk is not mounted after a reboot. The
+//! folder is empty then, and a gateway must not create a volume below it.
 
 use std::fs;
 use std::io;
@@ -37,8 +38,8 @@ pub(crate) fn is_present(path: &Path) -> Result<bool, Problem> {
     Err(Problem::new(format!("look for {}", path.display()), error).remedy_if(remedy))
 }
 
-/// Returns the mount point at or above `path` that `/etc/fstab` names and at which nothing is mounted.
-/// The root is never returned.
+/// Returns the mount point at or above `path` that `/etc/fstab` names and at which nothing is
+/// mounted. The root is never returned.
 pub(crate) fn unmounted(path: &Path) -> Option<PathBuf> {
     let fstab = fs::read_to_string(FSTAB).ok()?;
     // Without the table of the kernel nothing is known.

@@ -1,9 +1,9 @@
 //! The ring keys of the volume of this process.
 //!
-//! The layers that encrypt are below the volume, and the key store needs the volume's record. So the
-//! layers get [`VolumeRings`] first, and its key store is opened when the volume is known. Until then
-//! no content can be read or written under a ring key. For example, `ashlar serve` opens the volume,
-//! creates its master key, and then opens the key store.
+//! The layers that encrypt are below the volume, and the key store needs the volume's record. So
+//! the layers get [`VolumeRings`] first, and its key store is opened when the volume is known.
+//! Until then no content can be read or written under a ring key. For example, `ashlar serve` opens
+//! the volume, creates its master key, and then opens the key store.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -77,8 +77,8 @@ impl VolumeRings {
         Ok(Arc::clone(self.opened.get_or_init(|| opened)))
     }
 
-    /// Reads the records of the ring again whenever they may have changed, and keeps the login at the
-    /// key management service valid, until the process stops.
+    /// Reads the records of the ring again whenever they may have changed, and keeps the login at
+    /// the key management service valid, until the process stops.
     pub(crate) async fn follow(&self, changes: watch::Receiver<u64>, stop: CancellationToken) {
         tokio::select! {
             () = self.follow_records(changes, stop) => {}
@@ -95,7 +95,8 @@ impl VolumeRings {
     }
 
     async fn follow_records(&self, mut changes: watch::Receiver<u64>, stop: CancellationToken) {
-        // A change between the opening and this call was notified already, and may have closed a key.
+        // A change between the opening and this call was notified already, and may have closed a
+        // key.
         changes.mark_changed();
         loop {
             tokio::select! {

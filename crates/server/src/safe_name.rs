@@ -47,10 +47,10 @@ impl fmt::Display for SafeName<'_> {
     }
 }
 
-/// Returns a JSON or XML document of a client with each hidden character as an escape of its format,
-/// so that it means the same and a terminal prints it as it is. For example, U+202E in a policy is
-/// shown as `\u202e`, and in a lifecycle rule as `&#x202e;`. Line feeds and tabs stay. A carriage
-/// return becomes a space, because JSON has no escape for one between its tokens.
+/// Returns a JSON or XML document of a client with each hidden character as an escape of its
+/// format, so that it means the same and a terminal prints it as it is. For example, U+202E in a
+/// policy is shown as `\u202e`, and in a lifecycle rule as `&#x202e;`. Line feeds and tabs stay. A
+/// carriage return becomes a space, because JSON has no escape for one between its tokens.
 pub(crate) fn safe_document(text: &str) -> String {
     let is_xml = text.trim_start_matches('\u{feff}').trim_start().starts_with('<');
     let mut safe = String::with_capacity(text.len());

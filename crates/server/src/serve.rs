@@ -402,8 +402,8 @@ impl Signals {
         })
     }
 
-    /// Handles signals until the gateway has stopped: see [`Shutdown`]. SIGHUP loads files again: see
-    /// [`Reload`]. A timer loads the certificate again if its files have changed.
+    /// Handles signals until the gateway has stopped: see [`Shutdown`]. SIGHUP loads files again:
+    /// see [`Reload`]. A timer loads the certificate again if its files have changed.
     async fn handle<S: Service>(
         mut self,
         reload: Arc<Reload>,

@@ -1,8 +1,8 @@
 //! Notices to the service manager, by the protocol of systemd: ready, reloading, stopping, alive.
 //!
-//! Without the variable `NOTIFY_SOCKET` nothing is sent. A notice that cannot be sent is only logged,
-//! because the gateway can serve nevertheless. For example, a unit with `Type=notify` counts as
-//! started after [`ready`], so units that depend on it find a gateway that serves.
+//! Without the variable `NOTIFY_SOCKET` nothing is sent. A notice that cannot be sent is only
+//! logged, because the gateway can serve nevertheless. For example, a unit with `Type=notify`
+//! counts as started after [`ready`], so units that depend on it find a gateway that serves.
 
 use std::convert::Infallible;
 use std::time::Duration;

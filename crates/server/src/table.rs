@@ -1,9 +1,9 @@
 //! The printer of lists and properties: as a table, or as JSON.
 //!
 //! Each command describes its result as cells, and this module alone knows the forms. On a terminal
-//! a list has a header, aligned columns and human sizes. In a pipe its lines have neither, and a tab
-//! separates the cells, so that `cut` and `awk` read them. With `--output json` a list is an array of
-//! objects, with exact numbers, whatever the output is.
+//! a list has a header, aligned columns and human sizes. In a pipe its lines have neither, and a
+//! tab separates the cells, so that `cut` and `awk` read them. With `--output json` a list is an
+//! array of objects, with exact numbers, whatever the output is.
 //!
 //! For example, `ashlar user list | cut -f1` prints the names of all users.
 

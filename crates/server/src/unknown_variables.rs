@@ -1,8 +1,8 @@
 //! The variables that begin with `ASHLAR_` and that no option reads: most are misspelt.
 //!
-//! For example, `ASHLAR_DATADIR=/srv/ashlar` has no effect, and a gateway would create a new volume in
-//! the current folder. The log of its start names the variable and the nearest known name, and `ashlar
-//! check-config` fails.
+//! For example, `ASHLAR_DATADIR=/srv/ashlar` has no effect, and a gateway would create a new volume
+//! in the current folder. The log of its start names the variable and the nearest known name, and
+//! `ashlar check-config` fails.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,8 +16,8 @@ const PREFIX: &str = "ASHLAR_";
 /// The prefixes of variables that builds, tests and tools of the repository read.
 const OF_TOOLS: [&str; 4] = ["ASHLAR_TEST_", "ASHLAR_BIN", "ASHLAR_XTASK_", "ASHLAR_BUILD_"];
 
-/// The secrets that [`crate::environment::secret`] reads. The same name with `_FILE` names a file with
-/// the secret.
+/// The secrets that [`crate::environment::secret`] reads. The same name with `_FILE` names a file
+/// with the secret.
 const SECRETS: [&str; 10] = [
     "ASHLAR_BENCH_COMPARE_SECRET_KEY",
     "ASHLAR_BENCH_SECRET_KEY",
@@ -128,8 +128,8 @@ fn nearest(name: &str, known: &BTreeSet<String>) -> Option<String> {
     (nearest.0 <= CHANGES_MAX).then(|| nearest.1.clone())
 }
 
-/// Returns the number of letters to add, remove or replace to get from `from` to `to` (the distance of
-/// Levenshtein).
+/// Returns the number of letters to add, remove or replace to get from `from` to `to` (the distance
+/// of Levenshtein).
 fn changes(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (at, letter) in from.bytes().enumerate() {

@@ -17,7 +17,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(100);
 /// Exponential backoff with full jitter: a pause has a random length between zero and its limit,
 /// and the limit doubles.
 #[derive(Debug)]
-pub struct Backoff {
+pub(crate) struct Backoff {
     deadline: Instant,
     pauses: u32,
     random: RandomState,
@@ -31,19 +31,19 @@ impl Default for Backoff {
 
 impl Backoff {
     /// Creates the pauses of one operation, which is tried again until `deadline`.
-    pub fn until(deadline: Instant) -> Backoff {
+    pub(crate) fn until(deadline: Instant) -> Backoff {
         Backoff { deadline, pauses: 0, random: RandomState::new() }
     }
 
     /// Returns the time after which the operation is not tried again. No pause begins or ends after
     /// it.
-    pub fn deadline(&self) -> Instant {
+    pub(crate) fn deadline(&self) -> Instant {
         self.deadline
     }
 
     /// Pauses before the operation's next try, for a random time of at most a limit that doubles
     /// with each call. Returns false without a pause if the deadline has passed.
-    pub async fn pause(&mut self) -> bool {
+    pub(crate) async fn pause(&mut self) -> bool {
         let limit = PAUSE_MIN.saturating_mul(1 << self.pauses.min(16)).min(PAUSE_MAX);
         self.pause_within(limit).await
     }

@@ -98,8 +98,8 @@ impl Committer {
     /// Commits a plan, in a batch with others. The epoch that `reading` pins stays pinned until the
     /// outcome is certain, so no block that the reader of that epoch found is deleted. `staged` is
     /// the claim on blocks that the plan names: it is returned if the plan certainly did not
-    /// commit; if the caller is gone then, the blocks are deleted. `note` names the request in the ledger's
-    /// journal, which the next process of a mount reads.
+    /// commit; if the caller is gone then, the blocks are deleted. `note` names the request in the
+    /// ledger's journal, which the next process of a mount reads.
     ///
     /// Once the plan is in the queue it is committed even if the returned future is dropped.
     pub(crate) async fn commit(

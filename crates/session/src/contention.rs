@@ -20,8 +20,12 @@
 //! leave no gap for them.
 //!
 //! All waiting ends at the operation's deadline: [`crate::CONTENTION_DEADLINE`], or an earlier one.
+//!
+//! An operation that checks an object before it plans keeps its place over several tries: see
+//! [`turn`].
 
 mod table;
+pub(crate) mod turn;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +39,7 @@ use crate::backoff::Backoff;
 use crate::error::VolumeError;
 use crate::state::SessionState;
 
-use table::Table;
+use table::{Earlier, Table};
 
 /// The refusals by a record that the operation had met before which do not lead to a pause. Plans
 /// of this process that were already in flight may cause this many.
@@ -60,7 +64,7 @@ pub(crate) struct Reservations {
 /// The place of one operation in the queue of refused operations, and the records reserved for it.
 /// Dropping it ends the reservation.
 #[derive(Debug)]
-struct Reservation {
+pub(crate) struct Reservation {
     place: u64,
     reservations: Arc<Reservations>,
 }
@@ -68,6 +72,21 @@ struct Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.reservations.table.leave(self.place);
+    }
+}
+
+impl Table {
+    /// Waits until a reservation has ended or expired. Returns false if `deadline` comes first.
+    async fn wait_until(&self, deadline: Instant, earlier: Earlier) -> bool {
+        let expires = earlier.expires.unwrap_or(deadline);
+        if tokio::time::timeout_at(deadline.min(expires), earlier.ended.cancelled()).await.is_ok() {
+            return true;
+        }
+        let has_expired = Instant::now() >= expires && expires < deadline;
+        if has_expired {
+            self.leave(earlier.place);
+        }
+        has_expired
     }
 }
 
@@ -80,7 +99,10 @@ pub(crate) struct Contender<'s> {
     deadline: Instant,
     /// The lengths of the operation's pauses. Created at the first pause.
     backoff: Option<Backoff>,
-    reservation: Option<Reservation>,
+    reservation: Option<Arc<Reservation>>,
+    /// True if the place in the queue is that of the task's [`turn`], which outlives this
+    /// operation.
+    has_turn: bool,
     /// The number of refusals by a record that this operation had met before.
     repeats: u32,
     /// The number of refusals of this operation's plans.
@@ -91,18 +113,21 @@ pub(crate) struct Contender<'s> {
 }
 
 impl<'s> Contender<'s> {
-    /// Creates the state of an operation that waits for others until `deadline`.
+    /// Creates the state of an operation that waits for others until `deadline`. If the task has a
+    /// [`turn`], the operation has the place of the turn in the queue.
     pub(crate) fn until(
         deadline: Instant,
         reservations: &'s Arc<Reservations>,
         session: &'s SessionState,
     ) -> Self {
+        let reservation = turn::place_of_task(reservations);
         Contender {
             reservations,
             session,
             deadline,
             backoff: None,
-            reservation: None,
+            has_turn: reservation.is_some(),
+            reservation,
             repeats: 0,
             refusals: 0,
             refusals_max: None,
@@ -148,7 +173,7 @@ impl<'s> Contender<'s> {
         if place.is_none() {
             self.join(&plan.guards);
         }
-        if tokio::time::timeout_at(self.deadline, earlier.cancelled()).await.is_err() {
+        if !table.wait_until(self.deadline, earlier).await {
             return Err(FsError::Contended.into());
         }
         // Other processes cannot see this queue. The random gap gives them a chance to commit.
@@ -224,14 +249,20 @@ impl<'s> Contender<'s> {
     /// guards. If the queue is full, the operation goes on without a place.
     fn join(&mut self, guards: &[Guard]) {
         let reservations = Arc::clone(self.reservations);
-        self.reservation =
-            reservations.table.join(guards).map(|place| Reservation { place, reservations });
+        let place = reservations.table.join(guards, None);
+        self.reservation = place.map(|place| Arc::new(Reservation { place, reservations }));
     }
 
     /// Reserves the records that the operation's newest plan guards, in place of those that it had
-    /// reserved. Does nothing if the operation has no place in the queue.
+    /// reserved. A turn keeps its own records. Does nothing if the operation has no place in the
+    /// queue.
     fn reserve(&self, guards: &[Guard]) {
-        if let Some(Reservation { place, .. }) = self.reservation {
+        let Some(place) = self.reservation.as_ref().map(|reservation| reservation.place) else {
+            return;
+        };
+        if self.has_turn {
+            let _has_expired = !self.reservations.table.reserve_too(place, guards);
+        } else {
             self.reservations.table.reserve(place, guards);
         }
     }

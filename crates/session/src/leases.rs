@@ -107,8 +107,8 @@ impl Peer {
 }
 
 impl Leases {
-    /// Creates the leases of a session, which holds none and has given none. Until the first call of
-    /// [`Leases::sessions_listed`] it assumes that there are other sessions.
+    /// Creates the leases of a session, which holds none and has given none. Until the first call
+    /// of [`Leases::sessions_listed`] it assumes that there are other sessions.
     pub(crate) fn new(records: &Arc<RecordCache>, watches: &Arc<Watches>) -> Arc<Leases> {
         let (links, state) = (OnceLock::new(), Mutex::default());
         let (records, watches) = (Arc::clone(records), Arc::clone(watches));
@@ -166,7 +166,8 @@ impl Leases {
         }
     }
 
-    /// Handles an answer of the change feed, which has delivered all changes up to the time `asked`.
+    /// Handles an answer of the change feed, which has delivered all changes up to the time
+    /// `asked`.
     pub(crate) fn feed_checked(&self, asked: Moment) {
         let mut state = self.state();
         if state.others.is_some() {
@@ -254,11 +255,11 @@ impl LinkEvents for Leases {
         self.end_lease(peer);
         peer.given.forget_link();
         let is_of_promise = peer.given.promised_over == Some(link.id());
-        // The peer gives up its lease before it closes a link, and on one machine no network can end
-        // the link. So a link that the peer has ended proves that the lease has, unless caches outside
-        // of the peer's process rely on it. A link over which the peer has no lease proves nothing: if
-        // both sessions dial at once, the peer may drop one of the two connections while it has the
-        // lease of the other one, whose end it has not seen yet.
+        // The peer gives up its lease before it closes a link, and on one machine no network can
+        // end the link. So a link that the peer has ended proves that the lease has, unless caches
+        // outside of the peer's process rely on it. A link over which the peer has no lease proves
+        // nothing: if both sessions dial at once, the peer may drop one of the two connections
+        // while it has the lease of the other one, whose end it has not seen yet.
         if link.peer_has_left() && is_of_promise {
             state.promise_ended(link.peer());
         }

@@ -59,8 +59,8 @@ mod times;
 mod watch;
 mod watching;
 
-pub use backoff::Backoff;
 pub use commit::{Outcome, QUEUE_PLANS_MAX};
+pub use contention::turn::Tries;
 pub use epoch::{Epochs, ReaderGuard};
 pub use error::{VolumeError, closing, corrupt};
 pub use holds::{Holds, ReadPin};
@@ -84,5 +84,6 @@ pub use times::{
     AUTHORITY_DURATION, CLOSE_PATIENCE, COMMIT_DEADLINE, CONTENTION_DEADLINE, FEED_INTERVAL,
     HEARTBEAT_INTERVAL, HOLD_AFTER, JOIN_PATIENCE, LEASE_INTERVAL, LEASE_PROMISE,
     META_READ_DEADLINE, PUSHED_CACHE_DURATION, SESSION_SILENCE, SHORT_CONTENTION_DEADLINE,
+    TURN_DURATION,
 };
 pub use watch::{Acknowledge, CacheValidity, Coherence, NodeChanges, NodeWatch};

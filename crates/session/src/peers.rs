@@ -4,8 +4,8 @@
 //! Two rules make sure that no unknown session changes records, without a comparison of clocks:
 //!
 //! 1. A process that begins a session while another one exists changes nothing for
-//!    [`crate::JOIN_PATIENCE`] (1 s) after its session record was committed. Only processes with a session
-//!    change cached records.
+//!    [`crate::JOIN_PATIENCE`] (1 s) after its session record was committed. Only processes with a
+//!    session change cached records.
 //! 2. A session extends its authority only to `asked + AUTHORITY_DURATION` (0.5 s), where `asked`
 //!    is the time *before* it asked the store. First it asks for the list of sessions. From then on
 //!    it asks for the change feed, ten times a second, and the feed reports session records as
@@ -17,8 +17,8 @@
 //! For example, session A is the only one. At 10.0 s it asks the feed, and learns of no new
 //! session: it is authoritative until 10.5 s. Session B commits its record at 10.01 s and changes
 //! nothing before 11.01 s. A's next answer from the feed reports B, and A ends its authority until
-//! it has a lease of B. If A gets no answer, or its process is stopped, its authority ends at 10.5 s
-//! by itself, before B's first change.
+//! it has a lease of B. If A gets no answer, or its process is stopped, its authority ends at 10.5
+//! s by itself, before B's first change.
 
 use std::sync::Arc;
 use std::time::Duration;

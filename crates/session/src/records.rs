@@ -99,8 +99,8 @@ impl RecordCache {
         })
     }
 
-    /// Returns true if this cache ever answers reads. If false, its entries only save round trips of
-    /// planners.
+    /// Returns true if this cache ever answers reads. If false, its entries only save round trips
+    /// of planners.
     pub(crate) fn is_authoritative(&self) -> bool {
         self.currency.is_enabled()
     }
@@ -113,9 +113,9 @@ impl RecordCache {
         self.currency.extend_authority(until, basis);
     }
 
-    /// Returns the time until which no other session changes records without notice, the state of the
-    /// cache, for [`RecordCache::is_unchanged`], and the reason. `None` if a peer may change records
-    /// without notice.
+    /// Returns the time until which no other session changes records without notice, the state of
+    /// the cache, for [`RecordCache::is_unchanged`], and the reason. `None` if a peer may change
+    /// records without notice.
     pub(crate) fn relied_on(&self) -> Option<(Moment, SeqlockRead, Basis)> {
         self.currency.relied_on()
     }
@@ -410,8 +410,8 @@ pub(crate) fn orphaned(key: &Key) -> Option<Ino> {
     Some(Ino(u64::from_be_bytes(number)))
 }
 
-/// Returns the keys of the inodes whose last name a plan removes. Their link count changes, although
-/// the plan may not write their records.
+/// Returns the keys of the inodes whose last name a plan removes. Their link count changes,
+/// although the plan may not write their records.
 fn orphaned_inodes(plan: &Plan) -> impl Iterator<Item = Key> {
     let orphans = plan.writes.iter().filter_map(|write| match write {
         Write::Put(key, _) => orphaned(key),

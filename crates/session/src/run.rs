@@ -42,7 +42,8 @@ struct Inputs<'a> {
 /// The use of the record cache by an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Caching {
-    /// Reads records from the cache, and keeps those that it reads. Of a range it keeps a few names.
+    /// Reads records from the cache, and keeps those that it reads. Of a range it keeps a few
+    /// names.
     Records,
     /// As `Records`, and keeps the pages of directories, so that later reads of them need no round
     /// trip.
@@ -101,8 +102,8 @@ impl Session {
     }
 
     /// Runs an operation until it has a result. If other writers keep refusing its plans for
-    /// [`CONTENTION_DEADLINE`], the result is [`FsError::Contended`]. If the future is dropped after
-    /// the plan has entered the commit queue, the plan is committed all the same.
+    /// [`CONTENTION_DEADLINE`], the result is [`FsError::Contended`]. If the future is dropped
+    /// after the plan has entered the commit queue, the plan is committed all the same.
     pub async fn run<O>(&self, operation: &O) -> Result<O::Output, VolumeError>
     where
         O: Planner + Sync,
@@ -162,10 +163,10 @@ impl Session {
         self.run_journaled(operation, staged, &Note::none()).await
     }
 
-    /// Runs an operation that lists a directory for the registered [`crate::NodeWatch`], for example
-    /// of a mount, and changes nothing. The pages that it reads are kept in the record cache with
-    /// all their names and inodes, because the reader of a page asks for these next. A directory
-    /// that takes too much of the cache is not kept.
+    /// Runs an operation that lists a directory for the registered [`crate::NodeWatch`], for
+    /// example of a mount, and changes nothing. The pages that it reads are kept in the record
+    /// cache with all their names and inodes, because the reader of a page asks for these next. A
+    /// directory that takes too much of the cache is not kept.
     pub async fn run_listing<O>(&self, operation: &O) -> Result<O::Output, VolumeError>
     where
         O: Planner + Sync,
@@ -174,9 +175,9 @@ impl Session {
         self.list(operation, Pages::Nodes).await
     }
 
-    /// Runs an operation that begins a listing for an S3 client, and changes nothing. The pages that
-    /// it reads with the heads of inodes are kept for later listings, in memory that no other record
-    /// needs.
+    /// Runs an operation that begins a listing for an S3 client, and changes nothing. The pages
+    /// that it reads with the heads of inodes are kept for later listings, in memory that no other
+    /// record needs.
     pub async fn run_client_listing<O>(&self, operation: &O) -> Result<O::Output, VolumeError>
     where
         O: Planner + Sync,
@@ -271,8 +272,8 @@ impl Session {
         complete(reads, found)
     }
 
-    /// As [`Session::read_coalesced`], for the next pages of a listing of an S3 client. They are kept
-    /// as those of [`Session::run_client_listing`].
+    /// As [`Session::read_coalesced`], for the next pages of a listing of an S3 client. They are
+    /// kept as those of [`Session::run_client_listing`].
     pub async fn read_client_pages(&self, reads: &[Read]) -> Result<Vec<ReadResult>, VolumeError> {
         self.read_pages(reads, Pages::Heads).await
     }

@@ -14,6 +14,7 @@ use tracing::{Instrument, info, warn};
 use crate::coalesce::ReadCoalescer;
 use crate::commit::{CommittedFor, Committer, Outcome};
 use crate::contention::Reservations;
+use crate::contention::turn;
 use crate::epoch::{Epochs, ReaderGuard};
 use crate::error::VolumeError;
 use crate::holds::{Holds, ReadPin};
@@ -197,8 +198,8 @@ impl Session {
     }
 
     /// Returns a pin on the epoch in which this process began or resumed the session, and `None`
-    /// after [`Session::end_inheritance`] or if the session has no ledger. The pin keeps files that were
-    /// open in the previous process from being deleted until they are open again.
+    /// after [`Session::end_inheritance`] or if the session has no ledger. The pin keeps files that
+    /// were open in the previous process from being deleted until they are open again.
     pub fn inherited(&self) -> Option<ReaderGuard> {
         self.inherited.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -315,6 +316,7 @@ impl Session {
         name: &'static str,
         future: impl Future<Output = Result<T, VolumeError>> + Send + 'static,
     ) -> Result<T, VolumeError> {
+        let future = turn::in_place(future, turn::place());
         let future = with_charge(future, current_charge()).in_current_span();
         match self.tasks.spawn(name, future).await {
             Ok(result) => result,

@@ -81,9 +81,9 @@ pub(crate) enum SlotState {
 }
 
 impl IdempotencySlots {
-    /// Creates the idempotency slots of a session, which carry no plan. `records` are the current records
-    /// of the slots from number 0 on, if the session was begun by an earlier process. With a `ledger`, the
-    /// number of slots is written to it for the next process.
+    /// Creates the idempotency slots of a session, which carry no plan. `records` are the current
+    /// records of the slots from number 0 on, if the session was begun by an earlier process. With
+    /// a `ledger`, the number of slots is written to it for the next process.
     pub(crate) fn resumed(
         session: Nonce,
         ledger: Option<Arc<Ledger>>,
@@ -112,8 +112,8 @@ impl IdempotencySlots {
         self.taken(permit.expect("the semaphore is never closed"))
     }
 
-    /// Takes up to `limit` slots that carry no plan, the last used ones first, so that their records can
-    /// be checked.
+    /// Takes up to `limit` slots that carry no plan, the last used ones first, so that their
+    /// records can be checked.
     pub(crate) fn take_idle(&self, limit: usize) -> Vec<TakenSlot> {
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         let mut taken = Vec::new();

@@ -9,9 +9,9 @@
 //!   gone.
 //! - If the store lost its last commits, the next beat is refused, because the beat before it is
 //!   not there.
-//! - If the store lost only commits after the last beat, the next beat is refused too: after a gap in
-//!   the change feed, or a failure to read it, the beat also guards the idempotency slots that carry no
-//!   plan.
+//! - If the store lost only commits after the last beat, the next beat is refused too: after a gap
+//!   in the change feed, or a failure to read it, the beat also guards the idempotency slots that
+//!   carry no plan.
 //!
 //! In each case the session becomes *fenced* and stops acknowledging.
 //!

@@ -10,11 +10,12 @@
 //! - **Invalidation.** A change of this session is invalidated before its caller gets the answer.
 //!   The [`NodeWatch`] is notified of each committed plan, and the answer waits until the watch has
 //!   invalidated its caches, or until everything that was granted has expired. A change of a peer
-//!   that gives notice is invalidated before the notice is acknowledged, thus before the change. With
-//!   [`Coherence::Pushed`], a change of another session is invalidated when the feed reports it.
+//!   that gives notice is invalidated before the notice is acknowledged, thus before the change.
+//!   With [`Coherence::Pushed`], a change of another session is invalidated when the feed reports
+//!   it.
 //!
-//! While a batch of a peer is in flight, no result may be cached: it may be of before the batch, and
-//! no second invalidation follows.
+//! While a batch of a peer is in flight, no result may be cached: it may be of before the batch,
+//! and no second invalidation follows.
 //!
 //! For example, a program has called `stat` on a file, and the kernel may cache the size for 0.4 s.
 //! An S3 client overwrites the file. The PUT is answered after the kernel has dropped the
@@ -233,8 +234,8 @@ impl Watches {
     }
 
     /// Returns the time until which the watch may let data be cached that is read from now on.
-    /// `authority` is the time until which no other session changes records without notice, the state
-    /// of the record cache, and the reason; `None` if another session may change records now.
+    /// `authority` is the time until which no other session changes records without notice, the
+    /// state of the record cache, and the reason; `None` if another session may change records now.
     pub(crate) fn cache_validity(
         &self,
         authority: Option<(Moment, SeqlockRead, Basis)>,

@@ -6,8 +6,8 @@
 //!
 //! Parameters: `cacert`, the path of a PEM file with the authorities of the members' certificates,
 //! by default those of the system; `cert` and `key`, PEM files with the certificate and the key of
-//! this client; `quota`, the members' `--quota-backend-bytes`, such as `8GiB`, so that the log warns
-//! before the database is full (default 2 GiB, as etcd's).
+//! this client; `quota`, the members' `--quota-backend-bytes`, such as `8GiB`, so that the log
+//! warns before the database is full (default 2 GiB, as etcd's).
 
 use std::fmt;
 use std::fs;

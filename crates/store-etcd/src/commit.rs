@@ -3,9 +3,9 @@
 //! This process decides a batch on the assumption that its guards hold (`store::Assumptions`). The
 //! transaction has the assumptions as conditions, and the net writes, the cells of counters and the
 //! entry of the change feed as its success branch. Its failure branch asks for the records, ranges
-//! and counters of the batch, at one revision. From them `store::Batch` decides again. If it refuses
-//! all plans, nothing more is sent. Otherwise a second transaction writes the net effect, under the
-//! conditions that nothing has changed since that revision, and so on.
+//! and counters of the batch, at one revision. From them `store::Batch` decides again. If it
+//! refuses all plans, nothing more is sent. Otherwise a second transaction writes the net effect,
+//! under the conditions that nothing has changed since that revision, and so on.
 //!
 //! Counters that a plan bounds, and counters that a batch both adds to and raises, need their
 //! values. A batch with one of them begins with the question instead.

@@ -10,8 +10,8 @@
 //! condition that the cell has not changed. It changes only when some process *folds* the counter:
 //! adds all cells to the base and deletes them.
 //!
-//! For example, gateways A and B have added 3 and 4 to a counter whose base is 10. It is 17. After a
-//! fold its base is 17 and it has no other cells.
+//! For example, gateways A and B have added 3 and 4 to a counter whose base is 10. It is 17. After
+//! a fold its base is 17 and it has no other cells.
 
 use std::collections::BTreeMap;
 
@@ -179,8 +179,8 @@ impl OwnCells {
     }
 }
 
-/// Adds the writes that apply a change to a counter whose cells are known. The transaction fails if a
-/// cell has changed since `revision`, at which the cells were read.
+/// Adds the writes that apply a change to a counter whose cells are known. The transaction fails if
+/// a cell has changed since `revision`, at which the cells were read.
 pub(crate) fn change_known(
     keys: &Keys,
     counter: &CounterKey,
@@ -192,8 +192,8 @@ pub(crate) fn change_known(
     set(keys, counter, change.apply_to(cells.total()), writes);
 }
 
-/// Returns the conditions that a counter has the same cells as at a revision. Each cell is compared,
-/// because a deleted cell leaves no trace in the range; a new cell does.
+/// Returns the conditions that a counter has the same cells as at a revision. Each cell is
+/// compared, because a deleted cell leaves no trace in the range; a new cell does.
 pub(crate) fn unchanged(
     keys: &Keys,
     counter: &CounterKey,

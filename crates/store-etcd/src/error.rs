@@ -65,8 +65,8 @@ pub(crate) struct OtherCluster {
     pub(crate) known: u64,
 }
 
-/// Returns the error of a request that a member of another cluster has answered. A commit has an unknown
-/// outcome: if the cluster was restored, it has happened.
+/// Returns the error of a request that a member of another cluster has answered. A commit has an
+/// unknown outcome: if the cluster was restored, it has happened.
 pub(crate) fn of_other_cluster(cause: OtherCluster) -> Status {
     let mut status = Status::failed_precondition("the answer is of another cluster");
     status.set_source(Arc::new(cause));

@@ -5,8 +5,8 @@
 //! order. A task of each open store (`watching`) watches the key and keeps the latest entries here.
 //!
 //! A cluster that is restored from a backup gives the revisions after the backup a second time. So
-//! each entry begins with a random number, its mark, and a reader's position has the mark of the last
-//! entry that it got. If the entry at that revision has another mark, the reader gets a gap.
+//! each entry begins with a random number, its mark, and a reader's position has the mark of the
+//! last entry that it got. If the entry at that revision has another mark, the reader gets a gap.
 //!
 //! For example, after 5,000 commits the entries of the last 4,096 are here, and a reader that is
 //! further behind gets a gap.
@@ -34,8 +34,8 @@ const ENTRY_BYTES: usize = 16 << 20;
 /// Length of the mark of an entry, in bytes.
 const MARK_BYTES: usize = 8;
 
-/// One entry of one history of the feed's key: its revision and its mark. Both are 0 before the first
-/// entry.
+/// One entry of one history of the feed's key: its revision and its mark. Both are 0 before the
+/// first entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EntryId {
     pub(crate) revision: i64,
@@ -74,8 +74,8 @@ pub(crate) struct Ring {
     first: EntryId,
     /// The last entry that the watch has delivered.
     pub(crate) last: EntryId,
-    /// The number of times that the ring has begun. A watch that was opened for an earlier beginning
-    /// must not add to it.
+    /// The number of times that the ring has begun. A watch that was opened for an earlier
+    /// beginning must not add to it.
     pub(crate) beginnings: u64,
 }
 
@@ -172,8 +172,8 @@ impl Feed {
         }
     }
 
-    /// Takes an answer of a watch that was opened after so many beginnings. Returns false if the watch
-    /// has ended, or if the ring has begun anew since.
+    /// Takes an answer of a watch that was opened after so many beginnings. Returns false if the
+    /// watch has ended, or if the ring has begun anew since.
     pub(crate) fn take(&self, beginnings: u64, answer: WatchAnswer) -> bool {
         let mut ring = self.ring();
         if ring.beginnings != beginnings {

@@ -4,10 +4,10 @@
 //! record, `c` for a cell of a counter, `t` for the change feed, `v` for the format. No key has the
 //! kind `n`. After `r` come the bytes of the record's key, so etcd keeps the order of the keys.
 //!
-//! A counter has several *cells*, which `counters` explains. The key of a cell is `c`, the space and
-//! partition of the counter's key, its suffix with each zero byte as `00 ff`, then `00`, the kind of
-//! the cell, and the instance that owns it. So cells sort in the order of their counters, and no
-//! counter's cells sort between those of another one.
+//! A counter has several *cells*, which `counters` explains. The key of a cell is `c`, the space
+//! and partition of the counter's key, its suffix with each zero byte as `00 ff`, then `00`, the
+//! kind of the cell, and the instance that owns it. So cells sort in the order of their counters,
+//! and no counter's cells sort between those of another one.
 //!
 //! For example, a store with the name `ashlar` keeps the record `d…a` under `ashlar/rd…a`.
 

@@ -1,7 +1,7 @@
 //! The limits of one call, and the settings of the members that they need.
 //!
-//! For example, a batch of 4,224 guards and writes is one transaction, for which a member must allow
-//! more operations than its default of 128.
+//! For example, a batch of 4,224 guards and writes is one transaction, for which a member must
+//! allow more operations than its default of 128.
 
 use store::{Key, Limits};
 
@@ -33,6 +33,6 @@ pub(crate) const TXN_ITEMS: usize = 2 * LIMITS.batch_items;
 pub(crate) const REQUEST_BYTES: usize = 10 << 20;
 
 /// Bytes of a transaction's conditions and writes up to which it also asks for the records that it
-/// needs if a condition does not hold. A larger transaction leaves that to a second request, so that
-/// it stays below [`REQUEST_BYTES`].
+/// needs if a condition does not hold. A larger transaction leaves that to a second request, so
+/// that it stays below [`REQUEST_BYTES`].
 pub(crate) const BYTES_WITH_QUESTIONS: usize = 4 << 20;

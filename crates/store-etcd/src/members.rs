@@ -106,8 +106,8 @@ pub(crate) struct Members {
     choosing: Mutex<()>,
     /// Number of requests of calls, without checks of members and watches.
     requests: AtomicU64,
-    /// The id of the cluster, from the first answer. A member that has lost its data and came up as a
-    /// cluster of its own has another one.
+    /// The id of the cluster, from the first answer. A member that has lost its data and came up as
+    /// a cluster of its own has another one.
     cluster: OnceLock<u64>,
 }
 
@@ -410,8 +410,8 @@ impl Members {
         }
     }
 
-    /// Chooses the leader, or the first member that knows a leader. Returns false if there is none. A
-    /// member that has not noticed the election of another leader has an earlier term.
+    /// Chooses the leader, or the first member that knows a leader. Returns false if there is none.
+    /// A member that has not noticed the election of another leader has an earlier term.
     pub(crate) fn choose_by(&self, statuses: &[(&str, Result<StatusAnswer, Status>)]) -> bool {
         let mut leader: Option<(usize, Option<u64>)> = None;
         for (index, (_, status)) in statuses.iter().enumerate() {

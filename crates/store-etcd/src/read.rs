@@ -82,8 +82,8 @@ pub(crate) async fn read(shared: &Shared, reads: &[Read]) -> Result<Vec<ReadResu
     Err(unavailable("reading from etcd: its history was compacted between two requests each time"))
 }
 
-/// Answers all questions from one revision. Returns `None` if that revision was compacted before the
-/// targets were read.
+/// Answers all questions from one revision. Returns `None` if that revision was compacted before
+/// the targets were read.
 async fn try_read(shared: &Shared, reads: &[Read]) -> Result<Option<Vec<ReadResult>>, StoreError> {
     let guesses: Vec<Option<Key>> = reads.iter().map(|read| guess(shared, read)).collect();
     let mut steps: Vec<Step> = reads.iter().map(|read| question(shared, read)).collect();
@@ -237,8 +237,8 @@ fn unshared(value: &Bytes) -> Bytes {
 }
 
 impl Shared {
-    /// Folds counters that have many cells, unless others are being folded. A counter whose cells have
-    /// changed since the revision is left alone.
+    /// Folds counters that have many cells, unless others are being folded. A counter whose cells
+    /// have changed since the revision is left alone.
     pub(crate) fn fold_later(&self, counters: Vec<(CounterKey, Cells)>, revision: i64) {
         let Some(shared) = self.this.upgrade().filter(|_| !counters.is_empty()) else { return };
         self.tasks.spawn(async move {

@@ -23,15 +23,15 @@ pub(crate) fn page_limit(limit: u32) -> i64 {
 pub(crate) struct WholeCounters {
     /// Each counter with all of its cells, in the order of keys.
     pub(crate) counters: Vec<(CounterKey, Cells)>,
-    /// The key at which the next page begins: the first one of the cells of a counter. `None` if this
-    /// page is the last.
+    /// The key at which the next page begins: the first one of the cells of a counter. `None` if
+    /// this page is the last.
     pub(crate) next: Option<Bytes>,
 }
 
 impl WholeCounters {
-    /// Groups a page of at most `limit` cells by counters. The last counter of a full page is left to
-    /// the next page, because its cells may go on. Returns `None` if that is the only one: the page
-    /// must be larger.
+    /// Groups a page of at most `limit` cells by counters. The last counter of a full page is left
+    /// to the next page, because its cells may go on. Returns `None` if that is the only one: the
+    /// page must be larger.
     pub(crate) fn of(
         keys: &Keys,
         page: Vec<KeyValue>,

@@ -1,11 +1,11 @@
 //! The watch of the change feed, and the calls that read the feed.
 //!
 //! A call asks for the revision of the last change of the feed's key, which is linearizable, waits
-//! until the watch has delivered that revision, and answers from memory. A watch alone would not do:
-//! it may be late.
+//! until the watch has delivered that revision, and answers from memory. A watch alone would not
+//! do: it may be late.
 //!
-//! For example, a gateway commits at revision 12. The call of another gateway that begins later gets
-//! revision 12 or more from the cluster, and answers when its watch has delivered 12.
+//! For example, a gateway commits at revision 12. The call of another gateway that begins later
+//! gets revision 12 or more from the cluster, and answers when its watch has delivered 12.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,8 +43,8 @@ pub(crate) async fn last_change(shared: &Shared) -> Result<(EntryId, i64), Store
     Ok((changed, answer.header.map_or(0, |header| header.revision)))
 }
 
-/// Returns the last entry of the feed. If the watch has delivered a later one, or another one at the
-/// same revision, the cluster was restored to an earlier state: the feed begins anew.
+/// Returns the last entry of the feed. If the watch has delivered a later one, or another one at
+/// the same revision, the cluster was restored to an earlier state: the feed begins anew.
 async fn checked_change(shared: &Shared) -> Result<EntryId, StoreError> {
     // Read first: the watch may deliver another change during the question.
     let delivered = shared.feed.ring().last;
@@ -66,8 +66,9 @@ fn begin_anew(shared: &Shared, delivered: EntryId, changed: EntryId) {
     shared.feed.begin_after(delivered, changed);
 }
 
-/// Checks that the cluster still has the last entry that the watch has delivered. If it does not, it
-/// was restored to an earlier state and has written as many revisions again: the feed begins anew.
+/// Checks that the cluster still has the last entry that the watch has delivered. If it does not,
+/// it was restored to an earlier state and has written as many revisions again: the feed begins
+/// anew.
 async fn check_history(shared: &Shared, last: EntryId) -> Result<(), StoreError> {
     if last.revision == 0 {
         return Ok(());
@@ -120,7 +121,8 @@ pub(crate) async fn changes(
     };
     match entries {
         Some(entries) => {
-            // The first key of an entry shares no bytes with the entry before, so entries can be joined.
+            // The first key of an entry shares no bytes with the entry before, so entries can be
+            // joined.
             let keys = entries.into_iter().flat_map(Entries::new);
             decode(keys, feed.position(last))
         }
@@ -167,7 +169,8 @@ pub(crate) async fn follow(shared: Arc<Shared>) {
     }
 }
 
-/// Opens one watch, and takes entries until it ends. If it is not the first one, checks the history.
+/// Opens one watch, and takes entries until it ends. If it is not the first one, checks the
+/// history.
 async fn watch_once(shared: &Shared, is_again: bool) -> Result<(), StoreError> {
     checked_change(shared).await?;
     let (last, beginnings) = {

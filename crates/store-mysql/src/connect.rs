@@ -1,12 +1,12 @@
 //! Connecting: the search for the primary, and the settings of each connection.
 //!
 //! A URL may name several hosts. A *search* asks all of them side by side, each with the same
-//! deadline, so a host that does not answer takes no time from the others. It waits for all of them,
-//! because the first server that answers may be a former primary (`standing`). A search follows each
-//! broken connection, and each periodic check is one. Between them, new connections go to the
-//! primary that the last search found. For example, of `mysql://u@h1,h2/db` host `h1` dies: the next
-//! call finds its connection broken, asks both hosts, and continues at `h2`, if that one was
-//! promoted.
+//! deadline, so a host that does not answer takes no time from the others. It waits for all of
+//! them, because the first server that answers may be a former primary (`standing`). A search
+//! follows each broken connection, and each periodic check is one. Between them, new connections go
+//! to the primary that the last search found. For example, of `mysql://u@h1,h2/db` host `h1` dies:
+//! the next call finds its connection broken, asks both hosts, and continues at `h2`, if that one
+//! was promoted.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};

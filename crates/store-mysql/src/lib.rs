@@ -13,8 +13,8 @@
 //! statements, but the tests have not been run with it.
 //!
 //! # URLs
-//! `mysql://USER:PASSWORD@HOST:PORT/DATABASE`, or `…@HOST,HOST:PORT/DATABASE` with the servers of one
-//! database, of which the primary is used; also `mariadb://…`. [`MysqlStore::open`] lists the
+//! `mysql://USER:PASSWORD@HOST:PORT/DATABASE`, or `…@HOST,HOST:PORT/DATABASE` with the servers of
+//! one database, of which the primary is used; also `mariadb://…`. [`MysqlStore::open`] lists the
 //! parameters.
 //!
 //! This crate knows keys, values and integers, and not their meaning.
@@ -101,7 +101,8 @@ impl MysqlStore {
     /// and `ssl-key` are the client's own; `socket` is the path of a Unix socket; `single_writer`
     /// confirms that all gateways use one node of a cluster, and excludes a list of hosts;
     /// `async_standbys=never_promoted` promises that no asynchronous replica takes over. Any other
-    /// parameter is refused. A password for MySQL's `caching_sha2_password` is sent only over TLS or a Unix socket.
+    /// parameter is refused. A password for MySQL's `caching_sha2_password` is sent only over TLS
+    /// or a Unix socket.
     ///
     /// The user needs the rights to read and write the tables, and once to create them. All users
     /// may run `SHOW VARIABLES`.

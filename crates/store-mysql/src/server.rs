@@ -52,7 +52,8 @@ const SETTINGS: [&str; 30] = [
 const FIGURES: [&str; 3] =
     ["Rpl_semi_sync_master_status", "Rpl_semi_sync_source_status", "Slaves_connected"];
 
-/// A server's settings by name, and its [`FIGURES`]. Settings that the server does not have are missing.
+/// A server's settings by name, and its [`FIGURES`]. Settings that the server does not have are
+/// missing.
 pub(crate) type Settings = BTreeMap<String, String>;
 
 /// Returns the statement that reads the settings.

@@ -9,9 +9,9 @@
 //! - If no other one does, it is used again only if it has all transactions that this process has
 //!   seen at its successor.
 //!
-//! For example, `h1` stands still, `h2` is promoted, and the store continues at `h2`. Then `h1` goes
-//! on with `read_only = 0`: it is not used while `h2` answers, nor later, unless it has replicated
-//! the changes of `h2`.
+//! For example, `h1` stands still, `h2` is promoted, and the store continues at `h2`. Then `h1`
+//! goes on with `read_only = 0`: it is not used while `h2` answers, nor later, unless it has
+//! replicated the changes of `h2`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,8 +42,8 @@ type Positions = BTreeMap<String, u64>;
 #[derive(Debug)]
 pub(crate) struct Standing {
     /// Accept servers whose settings may lose acknowledged commits, for example after a power
-    /// failure. If the operator also promised that all gateways use one node, a node of a cluster in
-    /// which all nodes can write is accepted.
+    /// failure. If the operator also promised that all gateways use one node, a node of a cluster
+    /// in which all nodes can write is accepted.
     relaxed: bool,
     promises: Promises,
     /// The possible losses of acknowledged commits that the server's settings permit, as a
@@ -155,8 +155,8 @@ impl Standing {
         server::check(settings, follows, self.relaxed, self.promises)
     }
 
-    /// Compares the servers that passed the check. Returns for each of them the reason why it cannot
-    /// be used, or `None`. All servers without a reason are one server.
+    /// Compares the servers that passed the check. Returns for each of them the reason why it
+    /// cannot be used, or `None`. All servers without a reason are one server.
     pub(crate) fn compare(&self, servers: &[&Settings]) -> Vec<Option<String>> {
         let known = self.known();
         let is_former = |settings: &Settings| known.former.contains(&identity(settings));

@@ -41,7 +41,8 @@ const TRYING: Duration = Duration::from_secs(5);
 /// Upper limit of the pause before the second try. It doubles with each try.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Limit of the calls of the function in one try: the first, and one with the records that it found.
+/// Limit of the calls of the function in one try: the first, and one with the records that it
+/// found.
 const CALLS: u32 = 2;
 
 const COMMIT: &str = "select ashlar_commit_3($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \

@@ -7,8 +7,8 @@
 //! trip, also if it loses a race; a batch with that PUT and others takes two.
 //!
 //! A read is one statement, and therefore one snapshot. No transaction is open between two round
-//! trips, with two exceptions: snapshots, which only read, and commits under locks, for example of a
-//! role that may not create functions.
+//! trips, with two exceptions: snapshots, which only read, and commits under locks, for example of
+//! a role that may not create functions.
 //!
 //! Several processes and several stores may use one database at once. The tables are in the first
 //! schema of the connection's search path, with names that begin with `ashlar_`. Connections must
@@ -17,8 +17,8 @@
 //! refused or fails. The server is PostgreSQL 15 or later.
 //!
 //! # URLs
-//! `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, or `…@HOST,HOST:PORT/DATABASE` with the servers of
-//! one database, of which the primary is used. Parameters: `sslmode` (`disable`, `allow`,
+//! `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, or `…@HOST,HOST:PORT/DATABASE` with the servers
+//! of one database, of which the primary is used. Parameters: `sslmode` (`disable`, `allow`,
 //! `prefer`, `require`, `verify-ca`, `verify-full`; the default `prefer` does not verify the
 //! server), `sslrootcert`, `sslcert` and `sslkey` (paths of PEM files), `application_name`, and
 //! settings of the session as `options[search_path]=SCHEMA`. `host` may be the folder of a Unix

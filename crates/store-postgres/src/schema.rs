@@ -20,7 +20,8 @@ const FORMAT: i32 = 1;
 const TABLES: &str = include_str!("tables.sql");
 const FUNCTION: &str = include_str!("commit.sql");
 
-/// Takes the lock under which the tables and the function are created. The number is "ashlar" in ASCII.
+/// Takes the lock under which the tables and the function are created. The number is "ashlar" in
+/// ASCII.
 const LOCK: &str =
     "set local lock_timeout = '8s'; select pg_advisory_xact_lock(x'6173686c6172'::bigint)";
 

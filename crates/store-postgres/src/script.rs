@@ -1,6 +1,6 @@
-//! Commits under locks: two round trips, each of several plain statements. Roles that may not create
-//! functions commit in this way, and so do batches that the function cannot commit. For example, a
-//! guard of such a batch bounds a counter and does not hold.
+//! Commits under locks: two round trips, each of several plain statements. Roles that may not
+//! create functions commit in this way, and so do batches that the function cannot commit. For
+//! example, a guard of such a batch bounds a counter and does not hold.
 //!
 //! The first trip opens a transaction, takes the same locks as the function does, and fetches the
 //! records that the plans need. This process decides the plans in memory. The second trip writes

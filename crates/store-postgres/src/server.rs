@@ -21,9 +21,9 @@ const VERSION_MIN: i32 = 15_00_00;
 /// has 1 MiB, and holds at most 4 MiB.
 ///
 /// A server that is in recovery answers with the highest timeline that it has followed. Standbys
-/// are receivers that replay the log. `pg_receivewal` and `pg_basebackup` do not, and subscribers of
-/// logical replication are no standbys. A role without `pg_read_all_stats` sees only that there are
-/// receivers, not their state.
+/// are receivers that replay the log. `pg_receivewal` and `pg_basebackup` do not, and subscribers
+/// of logical replication are no standbys. A role without `pg_read_all_stats` sees only that there
+/// are receivers, not their state.
 pub(crate) const QUESTIONS: &str = "select current_setting('server_version_num') version, \
      pg_is_in_recovery()::text recovery, current_setting('fsync') fsync, \
      current_setting('full_page_writes') full_page_writes, \

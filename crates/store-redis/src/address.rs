@@ -1,7 +1,8 @@
 //! The URL: the server, the way of connecting, and the volume's name on the server.
 //!
 //! For example, `rediss://db.example:6380/?prefix=prod` is the volume `prod`, over TLS, and
-//! `redis+sentinel://s1,s2,s3/main?prefix=prod` is the same volume at the master of the group `main`.
+//! `redis+sentinel://s1,s2,s3/main?prefix=prod` is the same volume at the master of the group
+//! `main`.
 
 use std::fmt;
 use std::sync::Arc;

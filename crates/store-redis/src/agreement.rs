@@ -1,16 +1,16 @@
 //! The master that the answers of several Sentinels name.
 //!
 //! Sentinels may disagree for a moment, and one that a network failure separates from the others
-//! names the old master until it is reachable again. Each Sentinel gives its configuration an epoch,
-//! which grows with every failover. Therefore:
+//! names the old master until it is reachable again. Each Sentinel gives its configuration an
+//! epoch, which grows with every failover. Therefore:
 //!
 //! 1. Most of the Sentinels in the URL must name a master. A gateway that reaches fewer of them may
 //!    be in the smaller part of a divided network, with a master that the others have replaced.
 //! 2. The highest epoch decides, also if only one Sentinel has it: the one that led the failover
 //!    knows the new master first.
 //! 3. An epoch lower than one of an earlier lookup is refused. It is accepted only if all Sentinels
-//!    agree on it, because then none of them remembers the higher one. For example, the operator has
-//!    created all Sentinels anew, so that their epochs begin at 0 again.
+//!    agree on it, because then none of them remembers the higher one. For example, the operator
+//!    has created all Sentinels anew, so that their epochs begin at 0 again.
 
 use std::fmt;
 

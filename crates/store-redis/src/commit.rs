@@ -2,9 +2,10 @@
 //!
 //! This process decides a batch on assumptions, and the script commits the decision if all of them
 //! are right. Otherwise the script changes nothing and returns the records that differ. If these
-//! refuse all plans, nothing more is sent; otherwise a second call commits the new decision. A batch
-//! that is not decided then goes plan by plan, in one more round trip (see [`crate::sequence`]). For
-//! example, the batch has a plan that exceeds a quota, or records changed between the calls.
+//! refuse all plans, nothing more is sent; otherwise a second call commits the new decision. A
+//! batch that is not decided then goes plan by plan, in one more round trip (see
+//! [`crate::sequence`]). For example, the batch has a plan that exceeds a quota, or records changed
+//! between the calls.
 
 use std::slice;
 use std::sync::Arc;

@@ -56,7 +56,8 @@ mod opcode {
     pub(super) const ADD_THEN_MAX: u8 = 27;
 }
 
-/// The knowledge, from the conditions of a batch, about the record that a write replaces or deletes.
+/// The knowledge, from the conditions of a batch, about the record that a write replaces or
+/// deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Replaced<'a> {
     Absent,

@@ -5,8 +5,8 @@
 //! its entry with all later ones. For example, after a restore from an old dump the reader's entry
 //! does not exist, so it gets a gap and not the entries that took its place.
 //!
-//! If Sentinels may replace the server, a position also has the run of its server, from one start to
-//! the next. A position of another run is answered by a gap, because the clocks of two servers
+//! If Sentinels may replace the server, a position also has the run of its server, from one start
+//! to the next. A position of another run is answered by a gap, because the clocks of two servers
 //! differ: after a failover, the new master could give the id of a lost entry to another one.
 
 use std::sync::Arc;

@@ -74,8 +74,8 @@ impl RedisStore {
     /// - `rediss://` uses TLS. It accepts certificates that the system accepts, or only those of
     ///   the authorities in the PEM file that `ca=PATH` names.
     /// - `redis+unix:///path/to/socket[?db=N&user=U&pass=P]` uses a socket of this machine.
-    /// - `redis+sentinel://[user:password@]s1[:port],s2,s3/MASTER[/db]` asks these Sentinels for the
-    ///   address of `MASTER`, now and after each failover. Most of them must answer. It needs
+    /// - `redis+sentinel://[user:password@]s1[:port],s2,s3/MASTER[/db]` asks these Sentinels for
+    ///   the address of `MASTER`, now and after each failover. Most of them must answer. It needs
     ///   `options.relaxed`. User and password are those of the servers; the Sentinels' own are
     ///   `sentinel_user` and `sentinel_password`. `rediss+sentinel://` uses TLS for the servers and
     ///   the Sentinels; `sentinel_tls=no` and `sentinel_tls=yes` change that for the Sentinels.
@@ -85,9 +85,9 @@ impl RedisStore {
     /// # Errors
     /// [`store::StoreErrorKind::Unavailable`] if the server cannot be reached, is a replica, is
     /// older than Redis 7.0, is a node of a cluster, is not named by most Sentinels, or, unless
-    /// `options.relaxed`, may lose acknowledged commits. [`store::StoreErrorKind::Corrupt`] if the keys have a
-    /// newer format or are not a volume. [`store::StoreErrorKind::Malformed`] if the URL does not
-    /// parse. No error contains a password.
+    /// `options.relaxed`, may lose acknowledged commits. [`store::StoreErrorKind::Corrupt`] if the
+    /// keys have a newer format or are not a volume. [`store::StoreErrorKind::Malformed`] if the
+    /// URL does not parse. No error contains a password.
     pub async fn open(url: &str, options: RedisOptions) -> Result<RedisStore, StoreError> {
         let address = address::parse(url)?;
         let links = Arc::new(Links::new(address, &options));

@@ -8,10 +8,10 @@
 //! A master that was frozen, or that only some machines reach, takes itself for the master until a
 //! Sentinel reaches it again. So each connection has a [`Trust`]. A call is sent, and its answer is
 //! used, only if a lookup that began at most two seconds before has named the same master. If too
-//! few Sentinels answer, older lookups are trusted, until they are ten seconds old. For example, the
-//! old master thaws after a failover and acknowledges a commit, which will be lost. If a lookup has
-//! seen the failover by then, the outcome of the commit is unknown, and the caller resolves it at
-//! the new master.
+//! few Sentinels answer, older lookups are trusted, until they are ten seconds old. For example,
+//! the old master thaws after a failover and acknowledges a commit, which will be lost. If a lookup
+//! has seen the failover by then, the outcome of the commit is unknown, and the caller resolves it
+//! at the new master.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -181,7 +181,8 @@ impl Sentinels {
     /// Asks the Sentinels for the master. Returns the client that connects to it.
     ///
     /// # Errors
-    /// [`StoreErrorKind::Unavailable`] if the Sentinels name none. The error has the answer of each.
+    /// [`StoreErrorKind::Unavailable`] if the Sentinels name none. The error has the answer of
+    /// each.
     pub(crate) async fn master(
         self: &Arc<Self>,
         doing: &str,

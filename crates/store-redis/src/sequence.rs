@@ -12,8 +12,8 @@
 //! has one entry in the feed. If the connection breaks, all plans or none are committed, and the
 //! outcome of the batch is unknown. If the server does not know the script, no plan has run.
 //!
-//! For example, a bucket is at its quota, and a batch has two PUTs into it and a DELETE. The scripts
-//! of the two PUTs return the counter, and the third script commits.
+//! For example, a bucket is at its quota, and a batch has two PUTs into it and a DELETE. The
+//! scripts of the two PUTs return the counter, and the third script commits.
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, Value};

@@ -76,9 +76,9 @@ impl SqliteStore {
     ///
     /// # Errors
     /// [`StoreErrorKind::Unavailable`] if the folder is not writable, another process has the file
-    /// open exclusively for a second or longer, or SQLite does not offer the settings that durability
-    /// needs.
-    /// [`StoreErrorKind::Corrupt`] if the file is not a store, or has another format.
+    /// open exclusively for a second or longer, or SQLite does not offer the settings that
+    /// durability needs. [`StoreErrorKind::Corrupt`] if the file is not a store, or has another
+    /// format.
     pub async fn open(path: &Path, options: SqliteOptions) -> Result<SqliteStore, StoreError> {
         let lock = open::lock(path, options).await?;
         let shortage = Arc::default();

@@ -82,8 +82,8 @@ pub(crate) fn sibling(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// The time for which an open waits for the lock of the store's file. A process that ends, or that is
-/// just starting a child, holds the lock a moment longer than its store.
+/// The time for which an open waits for the lock of the store's file. A process that ends, or that
+/// is just starting a child, holds the lock a moment longer than its store.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 
 /// The interval at which such an open tries again.

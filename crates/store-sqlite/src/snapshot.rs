@@ -78,8 +78,8 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Waits for the pages that are being read, ends all snapshots, and waits until the connections of
-    /// dropped snapshots are closed.
+    /// Waits for the pages that are being read, ends all snapshots, and waits until the connections
+    /// of dropped snapshots are closed.
     pub(crate) async fn close(&self) {
         let living = self.living.lock().unwrap_or_else(PoisonError::into_inner).take();
         for held in living.into_iter().flatten().filter_map(|held| held.upgrade()) {
@@ -134,9 +134,9 @@ impl SqliteSnapshot {
     }
 }
 
-/// A connection that is dropped is closed by its thread at some later time. If that is after the writer
-/// closed, SQLite leaves its log beside the file. So a task closes the connection, and the store waits
-/// for the task.
+/// A connection that is dropped is closed by its thread at some later time. If that is after the
+/// writer closed, SQLite leaves its log beside the file. So a task closes the connection, and the
+/// store waits for the task.
 impl Drop for SqliteSnapshot {
     fn drop(&mut self) {
         let connection = self.held.try_lock().ok().and_then(|mut place| place.take());

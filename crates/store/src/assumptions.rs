@@ -6,8 +6,8 @@
 //! hold, the database changes nothing and returns the records that differ. The engine learns them
 //! and decides again.
 //!
-//! Invariant: if all conditions of a [`DecidedBatch`] hold at the instant of the commit, its verdicts
-//! and writes are those of the plans, one after the other, at that instant.
+//! Invariant: if all conditions of a [`DecidedBatch`] hold at the instant of the commit, its
+//! verdicts and writes are those of the plans, one after the other, at that instant.
 //!
 //! For example, two plans guard that the directory entry `a` is absent and put it. The engine
 //! assumes that `a` is absent. Then the first plan is committed and the second one is refused with

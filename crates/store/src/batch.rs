@@ -181,7 +181,8 @@ impl Batch {
     }
 
     /// Returns the number of records in a range after the plans decided so far, of those that the
-    /// batch knows. If the engine fetched the whole range, this is the number of all of its records.
+    /// batch knows. If the engine fetched the whole range, this is the number of all of its
+    /// records.
     pub fn count_in(&self, start: &Key, end: &Key) -> usize {
         self.records.range(start..end).filter(|(_, slot)| slot.now.is_some()).count()
     }

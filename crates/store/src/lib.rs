@@ -125,8 +125,8 @@ pub struct Limits {
     /// Number of records that one range, or one page of a walk or snapshot, returns.
     pub range_records: u32,
     /// Number of calls of `MetaStore::commit` that should be in flight at a time, at least 1. Plans
-    /// that wait meanwhile form the next batch. For example, if each batch has a fixed cost, 1 makes
-    /// fewer and larger batches.
+    /// that wait meanwhile form the next batch. For example, if each batch has a fixed cost, 1
+    /// makes fewer and larger batches.
     pub commits_in_flight: usize,
     /// Number of short calls of `MetaStore::read` that should be in flight at a time, at least 1.
     /// Questions that wait meanwhile are asked together. `usize::MAX` if waiting saves nothing.
@@ -158,8 +158,8 @@ pub enum Durability {
 /// each as a whole.
 #[async_trait]
 pub trait MetaStore: Debug + Send + Sync + 'static {
-    /// Returns the largest call that this engine accepts, and the number of calls and processes that
-    /// it serves at the same time. The answer is the same while the store is open.
+    /// Returns the largest call that this engine accepts, and the number of calls and processes
+    /// that it serves at the same time. The answer is the same while the store is open.
     fn limits(&self) -> Limits;
 
     /// Returns the failures that an acknowledged commit survives, as the engine found at its last

@@ -4,8 +4,8 @@
 //!   may use them have ended.
 //! - The *sweeper* deletes blocks and records that ended sessions left behind.
 //! - The *relocator* moves content into new blocks: small bodies out of their inodes' records, live
-//!   bytes out of packs of which little is live, and visible bytes of files out of blocks that later
-//!   writes have mostly hidden.
+//!   bytes out of packs of which little is live, and visible bytes of files out of blocks that
+//!   later writes have mostly hidden.
 //! - The *late-block deleter* deletes blocks that a late put created after their deletion.
 //! - The *lock cleaner* removes file locks of ended sessions.
 //!

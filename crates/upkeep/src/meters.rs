@@ -31,7 +31,8 @@ runtime::counters! {
         bytes_repacked: "ashlar_relocator_moved_bytes_total" { policy: "repack" },
         /// Content bytes that the relocator moved out of mostly overwritten blocks.
         bytes_compacted: "ashlar_relocator_moved_bytes_total" { policy: "compact" },
-        /// Packs with mostly dead bytes that the relocator could not rewrite, once for each attempt.
+        /// Packs with mostly dead bytes that the relocator could not rewrite, once for each
+        /// attempt.
         packs_left: "ashlar_relocator_skipped_packs_total",
         /// Plans of bodies that were refused because the file had changed.
         destagings_refused: "ashlar_relocator_conflicts_total" { policy: "destage" }

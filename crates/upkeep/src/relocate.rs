@@ -1,11 +1,12 @@
-//! The relocator: moves content into new blocks, so that records stay short and blocks with few live
-//! bytes can be deleted.
+//! The relocator: moves content into new blocks, so that records stay short and blocks with few
+//! live bytes can be deleted.
 //!
 //! Three policies choose the content: *destage* moves [bodies] that are staged inline, *repack* the
-//! live bytes of [packs] of which less than half is live, and *compact* the visible bytes of [files]
-//! out of blocks that later writes have mostly hidden. Each has a queue of candidates with delays,
-//! and a survey, which finds the candidates that other gateways or earlier processes have left. Each
-//! runs in a task of its own, so that a long compaction does not delay bodies in records.
+//! live bytes of [packs] of which less than half is live, and *compact* the visible bytes of
+//! [files] out of blocks that later writes have mostly hidden. Each has a queue of candidates with
+//! delays, and a survey, which finds the candidates that other gateways or earlier processes have
+//! left. Each runs in a task of its own, so that a long compaction does not delay bodies in
+//! records.
 //!
 //! All share the [step]: it copies the bytes of a [batch] into one new block, compares them with
 //! the bytes that were read, puts the block, and makes each file reference the copy by a plan of

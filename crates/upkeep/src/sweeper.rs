@@ -34,8 +34,8 @@
 //!   hands on.) Parts are read before files. So either the part existed until all parts had been
 //!   read, or R existed before any file was read.
 //! - *The reaper*, which moves references of files and parts to orphans and from there to pending
-//!   blocks, and *the relocator of packs*, which leaves an orphan for the old pack. These spaces are
-//!   read in this order. Again, either the source existed until its space had been read, or R
+//!   blocks, and *the relocator of packs*, which leaves an orphan for the old pack. These spaces
+//!   are read in this order. Again, either the source existed until its space had been read, or R
 //!   existed before its own space was read. A pending block is looked up once more at the end,
 //!   because the reaper has to delete it.
 //! - *A write to a file, or the relocator*, which moves references from one page of a content map

@@ -26,6 +26,7 @@ mod ranges;
 mod rename;
 mod staging;
 mod trash;
+mod tries;
 mod uploads;
 mod versions;
 mod writers;
@@ -48,6 +49,7 @@ pub use randomness::opaque_tag;
 pub use ranges::SeekTarget;
 pub use rename::RenameConditions;
 pub use trash::Trashed;
+pub use tries::Tries;
 pub use uploads::{UploadsEntry, UploadsPage, UploadsQuery};
 pub use versions::{ListedAs, VersionsEntry, VersionsListing, VersionsQuery};
 

@@ -31,9 +31,9 @@ pub use facade::{
     FileWrite, ForkWatch, Forked, Journaled, ListedAs, NewBucket, NewObject, NewUpload,
     OBJECT_BYTES_MAX, OMITTED_PATHS_MAX, Object, ObjectDigests, ObjectExpectation, ObjectMode,
     OpenNode, PART_BYTES_MIN, PartStat, PartsPage, PlannedFile, PublishedObject, RenameConditions,
-    Resize, SeekTarget, Trashed, UploadId, UploadIdError, UploadsEntry, UploadsPage, UploadsQuery,
-    VersionsEntry, VersionsListing, VersionsQuery, WrongCustomerKey, empty_file, opaque_tag,
-    size_and_tag,
+    Resize, SeekTarget, Trashed, Tries, UploadId, UploadIdError, UploadsEntry, UploadsPage,
+    UploadsQuery, VersionsEntry, VersionsListing, VersionsQuery, WrongCustomerKey, empty_file,
+    opaque_tag, size_and_tag,
 };
 pub use keyring::{ObjectEncryptionKey, Protection, ProtectionError, ProtectionErrorKind};
 pub use ledger::{Ledger, Note};
@@ -50,10 +50,10 @@ pub use options::VolumeOptions;
 pub use record::VersionRef;
 pub use runtime::{SetClock, SystemClock};
 pub use session::{
-    Acknowledge, Backoff, COMMIT_DEADLINE, CONTENTION_DEADLINE, CacheValidity, Coherence,
-    LockNotices, LockWatch, NodeChanges, NodeWatch, PUSHED_CACHE_DURATION,
-    RECORD_CACHE_BYTES_DEFAULT, ReaderGuard, RoundTrips, SESSION_SILENCE, SessionOptions,
-    VolumeError, count_round_trips, is_mark,
+    Acknowledge, COMMIT_DEADLINE, CONTENTION_DEADLINE, CacheValidity, Coherence, LockNotices,
+    LockWatch, NodeChanges, NodeWatch, PUSHED_CACHE_DURATION, RECORD_CACHE_BYTES_DEFAULT,
+    ReaderGuard, RoundTrips, SESSION_SILENCE, SessionOptions, TURN_DURATION, VolumeError,
+    count_round_trips, is_mark,
 };
 pub use volume::{CHECK_DEADLINE, Health, StoreState, Volume};
 

@@ -119,8 +119,8 @@ impl Console {
             note_error(notes, &error);
             layout::problem_of(&visit, &error)
         });
-        // A download does not renew the ticket: it can end long after a logout. Nor does a page that
-        // reads a part of itself again while its person may be away.
+        // A download does not renew the ticket: it can end long after a logout. Nor does a page
+        // that reads a part of itself again while its person may be away.
         let renews =
             !matches!(reply, Reply::Stream(_)) && !head.headers.contains_key(REFRESH_HEADER);
         let response = reply.into_response();

@@ -1,13 +1,13 @@
 //! The logins that ended by a logout.
 //!
-//! A ticket has all facts of a login, so a copy of one would be accepted after the logout. This list
-//! refuses it. For example, a slow page that began before the logout cannot renew the login.
+//! A ticket has all facts of a login, so a copy of one would be accepted after the logout. This
+//! list refuses it. For example, a slow page that began before the logout cannot renew the login.
 //!
 //! The attempts to log in at an OpenID issuer have a list of their own: an attempt ends when the
 //! browser returns with its `state`, and no other request can use it again.
 //!
-//! The list is that of one gateway. Another gateway of the volume refuses the ticket when the person
-//! has made no request for the time [`identity::LOGIN_IDLE_MAX`].
+//! The list is that of one gateway. Another gateway of the volume refuses the ticket when the
+//! person has made no request for the time [`identity::LOGIN_IDLE_MAX`].
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -24,8 +24,8 @@ const ENDED_MAX: usize = 16_384;
 pub(crate) struct EndedLogins(Mutex<HashMap<String, Instant>>);
 
 impl EndedLogins {
-    /// Notes the end of the login with this form token, or of the attempt with this `state`. Returns
-    /// false if it has ended before.
+    /// Notes the end of the login with this form token, or of the attempt with this `state`.
+    /// Returns false if it has ended before.
     pub(crate) fn end(&self, form_token: String) -> bool {
         let now = Instant::now();
         let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -69,7 +69,8 @@ impl Form {
         found.map(|(_, value)| value.clone()).collect()
     }
 
-    /// Returns the precondition of the change: the state is the one that the page of the form showed.
+    /// Returns the precondition of the change: the state is the one that the page of the form
+    /// showed.
     pub(crate) fn seen(&self) -> IfMatch {
         IfMatch::of_tag(self.text(SEEN_FIELD))
     }

@@ -218,8 +218,8 @@ fn done(visit: &Visit<'_>) -> Option<&'static str> {
     DONE.iter().find(|(known, _)| *known == name).map(|(_, sentence)| *sentence)
 }
 
-/// Returns the links to the first and the next page of a list. `base` is the path with its query, up
-/// to the parameters of the page.
+/// Returns the links to the first and the next page of a list. `base` is the path with its query,
+/// up to the parameters of the page.
 pub(crate) fn pager(base: &str, page: Option<&str>, next: Option<&str>) -> Markup {
     let joint = if base.contains('?') { '&' } else { '?' };
     html! {

@@ -5,8 +5,8 @@
 //! `photos` alone, and downloads an object of it.
 //!
 //! - [`Console::handle`] is the path of each request: assets, login, form token, page.
-//! - `pages` has a module for each page. A page calls the functions of [`adminapi::AdminApi`], which
-//!   check the permissions of the sender; it shows a control only if the sender may use it.
+//! - `pages` has a module for each page. A page calls the functions of [`adminapi::AdminApi`],
+//!   which check the permissions of the sender; it shows a control only if the sender may use it.
 //! - `objects` reads and writes objects through the gateway of the process, in the name of the
 //!   sender.
 //!

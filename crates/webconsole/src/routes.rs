@@ -84,8 +84,8 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// Returns the page of a path. Fails with `NotFound` for an unknown path, and for a path that is
-    /// no UTF-8.
+    /// Returns the page of a path. Fails with `NotFound` for an unknown path, and for a path that
+    /// is no UTF-8.
     pub(crate) fn parse(path: &str) -> Result<Route, ApiError> {
         let given: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
         let mut found = Page::ALL.iter().filter_map(|page| Some((*page, page.matching(&given)?)));

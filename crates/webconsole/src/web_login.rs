@@ -1,8 +1,8 @@
 //! Logins at an OpenID issuer: the way to its page, and the return.
 //!
 //! For example, a person presses "Log in with Keycloak". The console sets a cookie with the sealed
-//! attempt and redirects the browser to the issuer. The issuer redirects it to `/login/callback` with
-//! a code and the `state` of the attempt, and the console sets the cookie of the login.
+//! attempt and redirects the browser to the issuer. The issuer redirects it to `/login/callback`
+//! with a code and the `state` of the attempt, and the console sets the cookie of the login.
 //!
 //! The invariant: only the browser that began a login can finish it, within ten minutes and once.
 //! So no other site can log a person in as another user, and a code in a log is worth nothing.

@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: compares the gateway with direct requests to MinIO on this machine.
-//! [`files`] compares the file view with other file systems. [`company`] compares a process that has
-//! its volume alone with one that has peers.
+//! [`files`] compares the file view with other file systems. [`company`] compares a process that
+//! has its volume alone with one that has peers.
 //!
 //! Both sides use the same MinIO and the same load. Rounds alternate between the sides, so that
 //! other work of the machine slows down both; a figure is the median of its rounds. Each engine has

@@ -90,8 +90,8 @@ pub(crate) fn missing_packages(engines: &[Engine]) -> Vec<&'static str> {
     needed.filter(|it| !Database::installed(it.server)).map(|it| it.package).collect()
 }
 
-/// Returns the Debian packages that the tests of clusters of `engines` need, in addition to those of
-/// the servers, if this machine does not have all of them.
+/// Returns the Debian packages that the tests of clusters of `engines` need, in addition to those
+/// of the servers, if this machine does not have all of them.
 pub(crate) fn missing_cluster_packages(engines: &[Engine]) -> Vec<&'static str> {
     let needed = engines.iter().filter_map(|engine| engine.server());
     let needed = needed.filter(|it| !Cluster::installed(it.server));

@@ -132,8 +132,8 @@ struct Installed {
 }
 
 /// A part of a run: the tests in Rust, all suites of one cell, that is, of one server under test,
-/// or the suites of the image and of packages. A job waits for much of its time, so several jobs run
-/// at the same time.
+/// or the suites of the image and of packages. A job waits for much of its time, so several jobs
+/// run at the same time.
 enum Job<'a> {
     Rust,
     Client(&'a clients::Cell),

@@ -82,7 +82,8 @@ const FILE_PACKAGES: [(&str, &[&str]); 5] = [
     ("libacl1-dev", &["test", "-e", "/usr/include/sys/acl.h"]),
 ];
 
-/// Debian packages of the suites of the image and of packages, each with a command that succeeds if it is installed.
+/// Debian packages of the suites of the image and of packages, each with a command that succeeds if
+/// it is installed.
 const DELIVERY_PACKAGES: [(&str, &[&str]); 14] = [
     ("podman", &["podman", "--version"]),
     ("buildah", &["buildah", "--version"]),
@@ -200,8 +201,8 @@ impl Tools {
         Ok(installer.folder)
     }
 
-    /// Finds or installs the needs of the suites of the image and of packages, and `helm` for the suite
-    /// of the chart.
+    /// Finds or installs the needs of the suites of the image and of packages, and `helm` for the
+    /// suite of the chart.
     pub(crate) fn prepare_delivery(
         workspace: &Workspace,
         helm: bool,

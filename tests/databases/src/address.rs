@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// The first port, and the number of ports. Linux takes the ports of outgoing connections from 32768
-/// upward, so no connection takes the port of a server that a test has killed.
+/// The first port, and the number of ports. Linux takes the ports of outgoing connections from
+/// 32768 upward, so no connection takes the port of a server that a test has killed.
 const FIRST: u16 = 16_384;
 const COUNT: u16 = 16_384;
 

@@ -112,9 +112,9 @@ impl Cluster {
         self.fail_over_by(fault, |nodes| nodes.disturb(fault))
     }
 
-    /// Lets a standby take over that lacks what `write` writes: keeps the standbys from following, calls
-    /// `write`, and kills the primary. A primary that waits for a standby acknowledges no write
-    /// meanwhile.
+    /// Lets a standby take over that lacks what `write` writes: keeps the standbys from following,
+    /// calls `write`, and kills the primary. A primary that waits for a standby acknowledges no
+    /// write meanwhile.
     ///
     /// # Panics
     ///
@@ -145,7 +145,8 @@ impl Cluster {
         FailOver { fault, from, to, before, after, took }
     }
 
-    /// Brings the node that failed back as a standby, and waits until the next failover is possible.
+    /// Brings the node that failed back as a standby, and waits until the next failover is
+    /// possible.
     ///
     /// # Panics
     ///

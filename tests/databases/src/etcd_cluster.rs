@@ -1,7 +1,7 @@
 //! A cluster of members of etcd.
 //!
-//! For example, a test starts three members with `EtcdCluster::start()`, kills the leader, and waits
-//! for the next one.
+//! For example, a test starts three members with `EtcdCluster::start()`, kills the leader, and
+//! waits for the next one.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

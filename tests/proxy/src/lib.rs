@@ -1,5 +1,5 @@
-//! A TCP proxy between a client and a server, for tests. It counts round trips, and it cuts, resets,
-//! delays or holds connections at chosen moments.
+//! A TCP proxy between a client and a server, for tests. It counts round trips, and it cuts,
+//! resets, delays or holds connections at chosen moments.
 //!
 //! It knows no protocol. A request is everything that the client sends until the server replies. So
 //! the count of round trips is exact for clients that wait for each reply, and a lower bound for
@@ -161,7 +161,8 @@ impl Proxy {
 
     /// Resets each connection that begins from now on: the first one when its first piece of bytes
     /// arrives, the next one at its second piece, and so on. A piece is what one read returns, in
-    /// either direction. So a peer that connects again is interrupted at every step of its protocol.
+    /// either direction. So a peer that connects again is interrupted at every step of its
+    /// protocol.
     pub fn reset_at_each_step(&self) {
         self.shared.unreliable.begin_resets();
     }

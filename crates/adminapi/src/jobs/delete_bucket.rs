@@ -27,8 +27,8 @@ use crate::s3_call::S3Call;
 /// The number of attempts to delete the bucket. Each follows the deletion of all that it has.
 const ATTEMPTS_MAX: u32 = 5;
 
-/// The limit of pages of uploads that one attempt aborts. Clients that create uploads meanwhile cannot
-/// keep the job running.
+/// The limit of pages of uploads that one attempt aborts. Clients that create uploads meanwhile
+/// cannot keep the job running.
 const UPLOAD_PAGES_MAX: u32 = 10_000;
 
 /// The limit of failures in the result.

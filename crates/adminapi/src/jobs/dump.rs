@@ -14,8 +14,8 @@ use time::macros::format_description;
 use super::parts::{Completed, JobFailure, JobParts};
 use super::progress::JobProgress;
 
-/// The limit of dumps in the folder. An operator removes old ones, so that no sequence of jobs fills
-/// the disk.
+/// The limit of dumps in the folder. An operator removes old ones, so that no sequence of jobs
+/// fills the disk.
 const DUMPS_MAX: usize = 16;
 
 /// The bytes that are written to the file at once.

@@ -66,7 +66,8 @@ pub struct OperationCounts {
 #[derive(Clone, Debug, Serialize, ToSchema, PartialEq, Eq)]
 #[schema(as = Activity)]
 pub struct ActivityJson {
-    /// The time that the counts cover, in seconds. It is shorter than requested for a young process.
+    /// The time that the counts cover, in seconds. It is shorter than requested for a young
+    /// process.
     pub seconds: u64,
     /// All requests together.
     pub total: RequestCounts,

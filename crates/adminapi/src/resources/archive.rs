@@ -2,11 +2,11 @@
 //!
 //! The content is not compressed, so the work is that of a download. Each object is read with the
 //! permissions of the sender. An object that cannot be read is left out, and the last file of the
-//! archive, `NOT-IN-THIS-ARCHIVE.txt`, names it. For example, `GET /buckets/photos/archive?prefix=2026/`
-//! has `summer/a.jpg` for the object `2026/summer/a.jpg`.
+//! archive, `NOT-IN-THIS-ARCHIVE.txt`, names it. For example, `GET
+//! /buckets/photos/archive?prefix=2026/` has `summer/a.jpg` for the object `2026/summer/a.jpg`.
 //!
-//! The name of each file is safe for programs that unpack archives: it is relative, has no `..`, and
-//! occurs once.
+//! The name of each file is safe for programs that unpack archives: it is relative, has no `..`,
+//! and occurs once.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
@@ -75,8 +75,8 @@ struct Archive {
     _permit: OwnedSemaphorePermit,
 }
 
-/// The type and the permissions of each file: a file that its owner writes and everyone reads. Without
-/// them, `unzip` creates files that no user can read.
+/// The type and the permissions of each file: a file that its owner writes and everyone reads.
+/// Without them, `unzip` creates files that no user can read.
 const FILE_MODE: u16 = 0o100_644;
 
 /// The end of an archive that cannot be completed: its client has gone, or an object broke off.
@@ -86,8 +86,8 @@ impl AdminApi {
     /// Returns the objects of a bucket whose keys begin with a prefix, as a ZIP file.
     ///
     /// # Errors
-    /// Those of `ListObjectsV2`; `TooManyArchives`. After the first byte an error breaks the response
-    /// off.
+    /// Those of `ListObjectsV2`; `TooManyArchives`. After the first byte an error breaks the
+    /// response off.
     pub async fn archive(
         &self,
         actor: &Actor<'_>,

@@ -1,8 +1,8 @@
 //! Policies of users and groups, added and removed one by one.
 //!
 //! The other resources replace the list of policies as a whole. For example, `attach readers` to
-//! `anna` while another operator detaches `writers` from her: both changes have effect, because each
-//! one reads the list again if it has changed.
+//! `anna` while another operator detaches `writers` from her: both changes have effect, because
+//! each one reads the list again if it has changed.
 
 use policy::AdminAction;
 

@@ -1,8 +1,8 @@
 //! Buckets with their usage and settings.
 //!
 //! A list has the buckets that the sender may see: those that it may list with `s3:ListBucket`, and
-//! all buckets for an operator with `admin:DataUsageInfo`. For example, a user with a policy for the
-//! bucket `photos` sees `photos` alone.
+//! all buckets for an operator with `admin:DataUsageInfo`. For example, a user with a policy for
+//! the bucket `photos` sees `photos` alone.
 
 use admin::{BucketUsage, FoundBucket};
 use bytes::Bytes;
@@ -241,8 +241,8 @@ impl AdminApi {
         self.changed_bucket(name).await
     }
 
-    /// Returns a bucket that the sender has just changed. The sender may have the permission for the
-    /// change and none to see the bucket.
+    /// Returns a bucket that the sender has just changed. The sender may have the permission for
+    /// the change and none to see the bucket.
     async fn changed_bucket(&self, name: &str) -> Result<BucketJson, ApiError> {
         let (parsed, found) = (BucketName::parse(name)?, self.admin.bucket(name).await?);
         let rules = self.gateway.rules().get(&self.volume, &parsed).await;

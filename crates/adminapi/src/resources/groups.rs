@@ -90,8 +90,8 @@ impl AdminApi {
         Ok(())
     }
 
-    /// Fails with `AccessDenied` if the sender may not change the policies or the state of a group: as
-    /// a member, or if the group or one of its members has an action that the sender may not do.
+    /// Fails with `AccessDenied` if the sender may not change the policies or the state of a group:
+    /// as a member, or if the group or one of its members has an action that the sender may not do.
     async fn check_change(&self, actor: &Actor<'_>, known: &NamedGroup) -> Result<(), ApiError> {
         Self::check_not_member(actor, known)?;
         self.check_rank(actor, &known.policies).await?;
@@ -102,8 +102,8 @@ impl AdminApi {
     /// Enables or disables an existing group.
     ///
     /// # Errors
-    /// `AccessDenied` without `admin:EnableGroup` or `admin:DisableGroup`, also if a policy gives an
-    /// action that the sender may not do; `NoSuchGroup`.
+    /// `AccessDenied` without `admin:EnableGroup` or `admin:DisableGroup`, also if a policy gives
+    /// an action that the sender may not do; `NoSuchGroup`.
     pub async fn set_group_enabled(
         &self,
         actor: &Actor<'_>,
@@ -162,9 +162,9 @@ impl AdminApi {
     /// Adds members to a group, and removes others.
     ///
     /// # Errors
-    /// `AccessDenied` without `admin:AddUserToGroup` or `admin:RemoveUserFromGroup`, also if a policy
-    /// of the group gives an action that the sender may not do; `NoSuchGroup`, `NoSuchMember`,
-    /// `TooMany`, `Changed`.
+    /// `AccessDenied` without `admin:AddUserToGroup` or `admin:RemoveUserFromGroup`, also if a
+    /// policy of the group gives an action that the sender may not do; `NoSuchGroup`,
+    /// `NoSuchMember`, `TooMany`, `Changed`.
     pub async fn patch_group(
         &self,
         actor: &Actor<'_>,

@@ -1,4 +1,5 @@
-//! Jobs: long work on the volume, such as a check, a fork, or the deletion of a bucket with content.
+//! Jobs: long work on the volume, such as a check, a fork, or the deletion of a bucket with
+//! content.
 //!
 //! For example, `POST /jobs` with `{"kind": "fork", "source": "photos", "target": "photos-test"}`
 //! returns the number of the job, and `GET /jobs/{number}` shows its progress from each gateway.
@@ -20,7 +21,8 @@ use crate::{Actor, AdminApi, ApiError};
 /// The limit of the prefix of a warm-up, in bytes: the limit of a key.
 const PREFIX_BYTES_MAX: usize = 1024;
 
-/// The limit of running jobs of a user without `admin:StartJob`, so that jobs of operators find room.
+/// The limit of running jobs of a user without `admin:StartJob`, so that jobs of operators find
+/// room.
 const RUNNING_OF_USER_MAX: usize = 2;
 
 /// The limit of records of jobs of such a user, so that they do not displace those of operators.
@@ -199,9 +201,9 @@ impl AdminApi {
     /// # Errors
     /// `AccessDenied` without `admin:StartJob`; for a fork without `admin:ForkBucket`,
     /// `s3:ListBucket` and `s3:GetObject` on the source and `s3:CreateBucket`. The deletion of a
-    /// bucket needs the permissions of S3 alone, and `admin:EmptyTrash` if the bucket has a trash; a
-    /// user without `admin:StartJob` has at most two such jobs at once.
-    /// `JobRuns`, `TooManyJobs`, `NoSuchBucket`, `Exists`, `BadRequest`.
+    /// bucket needs the permissions of S3 alone, and `admin:EmptyTrash` if the bucket has a trash;
+    /// a user without `admin:StartJob` has at most two such jobs at once. `JobRuns`, `TooManyJobs`,
+    /// `NoSuchBucket`, `Exists`, `BadRequest`.
     pub async fn post_job(&self, actor: &Actor<'_>, new: &NewJobJson) -> Result<JobJson, ApiError> {
         let sender =
             || JobSender { authenticated: actor.authenticated().clone(), client: actor.client() };
@@ -257,8 +259,8 @@ impl AdminApi {
         self.job(actor, &number).await
     }
 
-    /// Fails with `TooManyJobs` if a user without `admin:StartJob` may start no other job now. Removes
-    /// its records that would exceed the limit.
+    /// Fails with `TooManyJobs` if a user without `admin:StartJob` may start no other job now.
+    /// Removes its records that would exceed the limit.
     async fn make_room(&self, user: &str) -> Result<(), ApiError> {
         let jobs = self.admin.jobs().await?;
         for number in displaced(&jobs, user).map_err(AdminError::Job)? {
@@ -336,8 +338,8 @@ impl AdminApi {
         }
     }
 
-    /// Fails unless the sender may delete a bucket. The permission for each object is checked when it
-    /// is deleted. Returns the bucket for which this was checked.
+    /// Fails unless the sender may delete a bucket. The permission for each object is checked when
+    /// it is deleted. Returns the bucket for which this was checked.
     async fn check_deletion(
         &self,
         actor: &Actor<'_>,
@@ -358,7 +360,8 @@ impl AdminApi {
 }
 
 /// Returns the numbers of the jobs of a user whose records must go before the user starts another
-/// job. `jobs` has the newest first. Fails with [`JobError::TooMany`] if too many jobs of the user run.
+/// job. `jobs` has the newest first. Fails with [`JobError::TooMany`] if too many jobs of the user
+/// run.
 fn displaced(jobs: &[NumberedJob], user: &str) -> Result<Vec<u64>, JobError> {
     let own = jobs.iter().filter(|numbered| numbered.job.user == user);
     let (running, ended): (Vec<_>, Vec<_>) = own.partition(|numbered| {

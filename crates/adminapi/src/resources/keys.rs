@@ -1,8 +1,8 @@
 //! Further access keys of users, and tokens of the API.
 //!
-//! Each user manages its own keys, unless a policy denies it. For example,
-//! `POST /users/anna/keys/anna/rotate` with `{"old_expires_seconds": 604800}` creates a key; the old
-//! one is accepted for a week, so that clients change one by one.
+//! Each user manages its own keys, unless a policy denies it. For example, `POST
+//! /users/anna/keys/anna/rotate` with `{"old_expires_seconds": 604800}` creates a key; the old one
+//! is accepted for a week, so that clients change one by one.
 
 use std::time::Duration;
 
@@ -119,8 +119,8 @@ pub struct KeyPatch {
     pub description: Option<String>,
     /// The time from which the key is refused. An empty text removes it.
     pub expires: Option<String>,
-    /// False to refuse requests with the key. True needs `admin:UpdateServiceAccount`, also for an own
-    /// key.
+    /// False to refuse requests with the key. True needs `admin:UpdateServiceAccount`, also for an
+    /// own key.
     pub enabled: Option<bool>,
     /// A new secret, 8 to 128 printable characters. Sessions that began with the old one end.
     pub secret: Option<String>,
@@ -139,8 +139,8 @@ pub struct Rotation {
 #[serde(deny_unknown_fields)]
 #[schema(as = NewToken)]
 pub struct NewTokenJson {
-    /// The permitted administrative actions, for example `admin:ListUsers` or `admin:*`. The policies
-    /// of the user limit the token, too.
+    /// The permitted administrative actions, for example `admin:ListUsers` or `admin:*`. The
+    /// policies of the user limit the token, too.
     pub actions: Vec<String>,
     /// A note, at most 256 bytes.
     #[serde(default)]
@@ -150,8 +150,9 @@ pub struct NewTokenJson {
 }
 
 impl AdminApi {
-    /// Fails with `AccessDenied` if the sender may not manage keys of a user. Each user may manage its
-    /// own ones. For another user, the sender needs the action, and may not gain actions by the key.
+    /// Fails with `AccessDenied` if the sender may not manage keys of a user. Each user may manage
+    /// its own ones. For another user, the sender needs the action, and may not gain actions by the
+    /// key.
     async fn check_keys(
         &self,
         actor: &Actor<'_>,
@@ -213,9 +214,9 @@ impl AdminApi {
     /// Creates a further key of a user. The result has the secret.
     ///
     /// # Errors
-    /// `AccessDenied` without `admin:CreateServiceAccount`, except for a key of the sender itself with
-    /// a random name; also for temporary credentials and tokens, and for an end after that of the
-    /// sender's own key. `Exists`, `NoSuchUser`, `TooMany`, `InvalidName`.
+    /// `AccessDenied` without `admin:CreateServiceAccount`, except for a key of the sender itself
+    /// with a random name; also for temporary credentials and tokens, and for an end after that of
+    /// the sender's own key. `Exists`, `NoSuchUser`, `TooMany`, `InvalidName`.
     pub async fn post_key(
         &self,
         actor: &Actor<'_>,
@@ -250,7 +251,8 @@ impl AdminApi {
     /// `AccessDenied` without `admin:UpdateServiceAccount`, or without `admin:CreateUser` for the
     /// secret of a user's own access key, except for the sender itself, who may not enable a key or
     /// delay its end; also for a new secret or a later end from temporary credentials, from tokens,
-    /// and beyond the end of the sender's own key. `NoSuchUser`, `IsUser`, `InvalidName`, `Changed`.
+    /// and beyond the end of the sender's own key. `NoSuchUser`, `IsUser`, `InvalidName`,
+    /// `Changed`.
     pub async fn patch_key(
         &self,
         actor: &Actor<'_>,

@@ -10,8 +10,8 @@
 //! data: {"time":"…","operation":"PutObject",…}
 //! ```
 //!
-//! A browser reads the stream with `EventSource`, and asks again when it ends. A stream ends after ten
-//! minutes, so that a change of the sender's rights has effect. A reader that is too slow
+//! A browser reads the stream with `EventSource`, and asks again when it ends. A stream ends after
+//! ten minutes, so that a change of the sender's rights has effect. A reader that is too slow
 //! misses events of `trace`: it gets the number of them as an event `missed`, and never delays a
 //! request of S3.
 

@@ -1,7 +1,7 @@
 //! Named policies.
 //!
-//! For example, `PUT /policies/readers` with `{"document": {"Statement": […]}}` creates a policy that
-//! users and groups can have.
+//! For example, `PUT /policies/readers` with `{"document": {"Statement": […]}}` creates a policy
+//! that users and groups can have.
 
 use admin::{Etag, NamedPolicy};
 use policy::{AdminAction, Policy, PolicyKind};
@@ -87,8 +87,8 @@ impl AdminApi {
 
     async fn known_policy(&self, name: &str) -> Result<PolicyJson, ApiError> {
         let found = self.admin.policy(name).await?;
-        // A document that was stored is JSON, because the parser of policies accepted it. Its members
-        // keep their order.
+        // A document that was stored is JSON, because the parser of policies accepted it. Its
+        // members keep their order.
         let document = RawValue::from_string(found.document).map_err(|error| {
             tracing::error!(%error, policy = name, "cannot parse a policy");
             ApiError::from(s3::Code::InternalError)
@@ -100,9 +100,8 @@ impl AdminApi {
     /// Creates or replaces a policy.
     ///
     /// # Errors
-    /// `AccessDenied` without `admin:CreatePolicy`, and if the new or the old document gives an action
-    /// that the sender may not do; `InvalidName`, `InvalidPolicy`, `BuiltIn`,
-    /// `Changed`.
+    /// `AccessDenied` without `admin:CreatePolicy`, and if the new or the old document gives an
+    /// action that the sender may not do; `InvalidName`, `InvalidPolicy`, `BuiltIn`, `Changed`.
     pub async fn put_policy(
         &self,
         actor: &Actor<'_>,
@@ -124,8 +123,8 @@ impl AdminApi {
     /// Removes a policy that no user and no web role of this gateway has.
     ///
     /// # Errors
-    /// `AccessDenied` without `admin:DeletePolicy`, and if the document gives an action that the sender
-    /// may not do; `NoSuchPolicy`, `InUse`, `BuiltIn`, `Changed`.
+    /// `AccessDenied` without `admin:DeletePolicy`, and if the document gives an action that the
+    /// sender may not do; `NoSuchPolicy`, `InUse`, `BuiltIn`, `Changed`.
     pub async fn delete_policy(
         &self,
         actor: &Actor<'_>,

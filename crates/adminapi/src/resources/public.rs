@@ -1,8 +1,8 @@
 //! The access of anonymous clients to a bucket, as one switch.
 //!
-//! The switch is a part of the bucket policy: statements whose `Sid` begins with
-//! `AshlarPublic`. Other statements of the policy stay. For example, `{"access": "download"}` lets each client read all
-//! objects, and `{"access": "private"}` removes this right again.
+//! The switch is a part of the bucket policy: statements whose `Sid` begins with `AshlarPublic`.
+//! Other statements of the policy stay. For example, `{"access": "download"}` lets each client read
+//! all objects, and `{"access": "private"}` removes this right again.
 
 use s3::BucketName;
 use serde::{Deserialize, Serialize};

@@ -11,7 +11,8 @@ use utoipa::ToSchema;
 use crate::etag::IfMatch;
 use crate::{Actor, AdminApi, ApiError};
 
-/// The limits of a bucket. A limit below the current usage is allowed: the bucket then only shrinks.
+/// The limits of a bucket. A limit below the current usage is allowed: the bucket then only
+/// shrinks.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, ToSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Quota)]

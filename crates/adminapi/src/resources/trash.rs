@@ -103,7 +103,8 @@ impl AdminApi {
         Ok(self.admin.trash(Arc::clone(&self.blocks), bucket, false).await?)
     }
 
-    /// Returns a page of the items in the trash of a bucket: by key, the newest item of a key first.
+    /// Returns a page of the items in the trash of a bucket: by key, the newest item of a key
+    /// first.
     ///
     /// # Errors
     /// `InvalidBucketName`, `AccessDenied` without `admin:GetBucketTrash` on the bucket,

@@ -142,8 +142,8 @@ impl AdminApi {
     ///
     /// # Errors
     /// `AccessDenied` without `admin:CreateUser`, and with policies without
-    /// `admin:AttachUserOrGroupPolicy`; also if a policy gives an action that the sender may not do,
-    /// and for a sender whose credentials end. `Exists`, `InvalidName`, `NoSuchPolicy`,
+    /// `admin:AttachUserOrGroupPolicy`; also if a policy gives an action that the sender may not
+    /// do, and for a sender whose credentials end. `Exists`, `InvalidName`, `NoSuchPolicy`,
     /// `NoSuchAccount`.
     pub async fn put_user(
         &self,
@@ -232,9 +232,9 @@ impl AdminApi {
     /// it has the secret already; nothing is written then.
     ///
     /// # Errors
-    /// `AccessDenied` without `admin:CreateUser`, for a user with actions that the sender may not do,
-    /// and for a sender whose credentials end before those of the user; `InvalidName` for the secret,
-    /// `NoSuchUser`, `Changed`.
+    /// `AccessDenied` without `admin:CreateUser`, for a user with actions that the sender may not
+    /// do, and for a sender whose credentials end before those of the user; `InvalidName` for the
+    /// secret, `NoSuchUser`, `Changed`.
     pub async fn put_user_secret(
         &self,
         actor: &Actor<'_>,
@@ -282,8 +282,9 @@ impl AdminApi {
         Ok(())
     }
 
-    /// Reads the access keys again, so that the next request to this gateway finds the change. Other
-    /// gateways learn of it from the change feed. A failure is logged by the task that follows.
+    /// Reads the access keys again, so that the next request to this gateway finds the change.
+    /// Other gateways learn of it from the change feed. A failure is logged by the task that
+    /// follows.
     pub(crate) async fn follow_access(&self) {
         if let Err(error) = self.access.read(&self.volume).await {
             tracing::warn!(%error, "cannot read access keys after a change; it has effect later");

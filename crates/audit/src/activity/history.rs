@@ -1,8 +1,8 @@
 //! The history of one operation: rings of counts and of latencies.
 //!
 //! Each slot of a ring has the number of its step, so a slot of an hour ago is recognised and needs
-//! no timer that clears it. For example, after a quiet hour the first request replaces one slot, and
-//! a reader ignores all others.
+//! no timer that clears it. For example, after a quiet hour the first request replaces one slot,
+//! and a reader ignores all others.
 
 use std::time::Duration;
 

@@ -35,9 +35,9 @@ use crate::{BlockError, BlockErrorKind, SUB_BLOCK_BYTES, SealedBlock, Sealer};
 /// The names of the objects that a probe (a check of the bucket) writes. No session has names like
 /// these.
 ///
-/// A start with a mistyped bucket or prefix probes it before it finds no mark of its volume there. So
-/// the names contain a random number that no other program uses: the probe overwrites only objects
-/// that another probe has written.
+/// A start with a mistyped bucket or prefix probes it before it finds no mark of its volume there.
+/// So the names contain a random number that no other program uses: the probe overwrites only
+/// objects that another probe has written.
 const PROBE: &str = "ashlarprobe5b1f6c0e9d7a4832";
 const BARE_PROBE: &str = "ashlarprobebare5b1f6c0e9d7a4832";
 const SEALED_PROBE: &str = "ashlarprobesealed5b1f6c0e9d7a4832";

@@ -22,8 +22,8 @@ use crate::{BlockError, BlockErrorKind, BlockPage, MARK_BYTES_MAX, MARK_NAME, pl
 /// The folder of temporary files. No session has a name like this.
 pub(super) const TEMPORARY: &str = "tmp";
 
-/// The folder that a probe creates and removes. No session has a name like this, and no other program
-/// has such a folder.
+/// The folder that a probe creates and removes. No session has a name like this, and no other
+/// program has such a folder.
 pub(super) const PROBE: &str = ".ashlar-probe";
 
 /// The most times that a put starts again because a delete removed its folder or an opening process
@@ -348,8 +348,9 @@ impl Files {
         sync_folder(&self.root)
     }
 
-    /// Writes, links, reads and removes a small file. Then creates and removes a folder beside those of
-    /// the sessions, because a put does so and the permissions there can differ from those of `tmp`.
+    /// Writes, links, reads and removes a small file. Then creates and removes a folder beside
+    /// those of the sessions, because a put does so and the permissions there can differ from those
+    /// of `tmp`.
     pub(super) fn probe(&self) -> Result<(), BlockError> {
         let probed = self.write_temporary(b"probe").and_then(|path| {
             // The probe also makes a hard link, because puts need them and some file systems have

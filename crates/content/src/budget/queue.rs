@@ -72,8 +72,8 @@ impl<P> Queue<P> {
         at.and_then(|at| self.waiting.remove(at)).is_some()
     }
 
-    /// Returns true if no further request of the holder may wait, because too many wait under one of
-    /// its keys.
+    /// Returns true if no further request of the holder may wait, because too many wait under one
+    /// of its keys.
     pub(super) fn is_crowded(&self, holder: &MemoryHolder) -> bool {
         let waits = |key: u64| {
             let of_key = |waiting: &&Waiting<P>| {
@@ -146,8 +146,8 @@ impl<P> Queue<P> {
     }
 
     /// Returns the number of the holder's shares (limits by key) that `units` more would exceed. A
-    /// key that holds nothing exceeds no share, so that a single large request remains possible. The
-    /// share of the holder's group counts only if `groups_compete`.
+    /// key that holds nothing exceeds no share, so that a single large request remains possible.
+    /// The share of the holder's group counts only if `groups_compete`.
     fn exceeded_shares(&self, holder: &MemoryHolder, units: u64, groups_compete: bool) -> usize {
         let exceeds = |share: &&Share| {
             let held = self.held.get(&share.key).copied().unwrap_or(0);

@@ -26,8 +26,8 @@ pub struct Packing {
     /// The additional wait for each MiB of a body. Bodies of the same size take longer to arrive,
     /// too.
     pub window_per_mib: Duration,
-    /// The packs (blocks of several bodies) that may be put at the same time. Four times as many are
-    /// allowed if packs are full or the backend is slow.
+    /// The packs (blocks of several bodies) that may be put at the same time. Four times as many
+    /// are allowed if packs are full or the backend is slow.
     pub packs_in_flight: usize,
 }
 

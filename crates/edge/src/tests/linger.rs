@@ -57,8 +57,8 @@ async fn a_client_that_still_sends_gets_an_early_response_over_tls() {
     assert!(answer.to_ascii_lowercase().contains("\r\nconnection: close\r\n"), "{answer}");
 }
 
-/// Sends a byte to a refused connection again and again, with this pause, until the gateway closes it.
-/// Fails if that takes longer than `limit`.
+/// Sends a byte to a refused connection again and again, with this pause, until the gateway closes
+/// it. Fails if that takes longer than `limit`.
 async fn drip(pause: Duration, limit: Duration) {
     let harness = Harness::start(Options::default()).await;
     let mut connection = refused(&harness).await;

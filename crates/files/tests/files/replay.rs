@@ -8,8 +8,8 @@ use super::takeover::Kept;
 use super::{WRITES, bytes};
 
 impl Kept {
-    /// Puts the object `o` with the content `object`, opens it and writes `O` to its beginning, which
-    /// stays dirty. Returns its inode number and the handle.
+    /// Puts the object `o` with the content `object`, opens it and writes `O` to its beginning,
+    /// which stays dirty. Returns its inode number and the handle.
     pub(super) async fn edited_object(&mut self) -> (Ino, HandleId) {
         self.bench.put("o", b"object").await;
         let ino = self.bench.files.look_up(self.bench.bucket, b"o").await.unwrap().ino;

@@ -1,10 +1,11 @@
 //! Mounts whose server has ended.
 //!
 //! After a SIGKILL of the server, the mount stays in the kernel's table, and every access to it
-//! fails with `ENOTCONN`. The table does not show that, so [`is_dead`] accesses the mount. An access
-//! to a mount whose server lives but does not reply can take forever: another thread makes it, and
-//! the caller waits for a limited time. For example, a container that mounted and was killed leaves
-//! a dead mount on the folder that it shares with the host, and its next start removes it.
+//! fails with `ENOTCONN`. The table does not show that, so [`is_dead`] accesses the mount. An
+//! access to a mount whose server lives but does not reply can take forever: another thread makes
+//! it, and the caller waits for a limited time. For example, a container that mounted and was
+//! killed leaves a dead mount on the folder that it shares with the host, and its next start
+//! removes it.
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -21,7 +22,8 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) fn is_dead(folder: &Path) -> bool {
     let (reply, replies) = mpsc::sync_channel(1);
     let folder = folder.to_owned();
-    // The thread is not joined: if the server does not reply, it ends with the process or the mount.
+    // The thread is not joined: if the server does not reply, it ends with the process or the
+    // mount.
     let asking = std::thread::Builder::new().name("mount check".to_owned()).spawn(move || {
         // `stat` would not do: for a moment the kernel replies with attributes that it remembers.
         let _caller_gone = reply.send(statfs(&folder).err());

@@ -26,8 +26,8 @@ const MESSAGE_BYTES_MAX: u64 = 4096;
 const CONFIGURATION: &str = "/etc/fuse.conf";
 const PERMITS_OTHERS: &str = "user_allow_other";
 
-/// Checks, as far as that is known before, whether `fusermount3` will mount on a folder, given as a full
-/// path. Changes nothing.
+/// Checks, as far as that is known before, whether `fusermount3` will mount on a folder, given as a
+/// full path. Changes nothing.
 pub(super) fn check(folder: &Path, options: &MountOptions) -> Result<(), MountError> {
     let mut version = Command::new(PROGRAM);
     version.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

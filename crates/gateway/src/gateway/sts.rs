@@ -111,8 +111,9 @@ impl Gateway {
         }
     }
 
-    /// Verifies the signature of an STS request and returns its sender, who may be anonymous. The hash for the signature
-    /// is computed from the body, because STS requests, unlike those of S3, need no hash header.
+    /// Verifies the signature of an STS request and returns its sender, who may be anonymous. The
+    /// hash for the signature is computed from the body, because STS requests, unlike those of S3,
+    /// need no hash header.
     fn authenticate_sts(
         &self,
         head: &Parts,

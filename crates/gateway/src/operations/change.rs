@@ -9,7 +9,7 @@
 
 use s3::operation::Permission;
 use s3::{Fault, ObjectKey};
-use volume::{Backoff, FsError, Object, ObjectChange, VersionRef, VolumeError};
+use volume::{FsError, Object, ObjectChange, VersionRef, VolumeError};
 
 use crate::call::Call;
 use crate::translate;
@@ -29,7 +29,7 @@ pub(super) async fn object<'c>(
     let (name, key) = call.object()?;
     let (bucket, bytes) = (call.named_bucket()?, key.as_str().as_bytes());
     let needs_object = needs_object || call.depends_on_object(permissions)?;
-    let mut backoff = Backoff::default();
+    let mut tries = call.volume.tries();
     loop {
         // If another client changes the object between this lookup and the commit, the commit fails
         // with `OtherObject`, and the loop checks the permissions for the new object.
@@ -41,9 +41,10 @@ pub(super) async fn object<'c>(
             return Err(absent);
         }
         let Some(change) = change(found)? else { return Ok(None) };
-        match call.volume.change_object(bucket, bytes, version, found, change).await {
+        let changed = call.volume.change_object(bucket, bytes, version, found, change);
+        match tries.run(changed).await {
             Ok(version) => return Ok(version),
-            Err(VolumeError::Fs(FsError::OtherObject)) if backoff.pause().await => {}
+            Err(VolumeError::Fs(FsError::OtherObject)) if tries.again(found).await => {}
             Err(error) => return Err(translate::no_object(translate::bucket_fault(name, error))),
         }
     }

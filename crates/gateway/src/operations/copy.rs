@@ -10,7 +10,7 @@ use s3::operation::Permission;
 use s3::request::{CopyObject, Directive, PartNumber, UploadPartCopy};
 use s3::response::{CopyObjectOutput, CopyPartOutput};
 use s3::{Code, CopySource, Fault, VersionId};
-use volume::{Backoff, CopyChanges, FsError, NamedBucket, Object, VolumeError};
+use volume::{CopyChanges, FsError, NamedBucket, Object, ObjectMode, VolumeError};
 
 use super::multipart::upload_id;
 use super::{acl, lifecycle, locks};
@@ -26,6 +26,9 @@ use crate::translate::{
 /// The limit of the source of `CopyObject` and of a copied part, in bytes. S3 has the same limit, 5
 /// GiB.
 const COPY_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024;
+
+/// The most bytes that a copy reads while writers of its source wait for it: 8 MiB.
+const RESERVED_READ_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// Fails with `AccessDenied` if the source has tags and the client must not copy them to the new
 /// key. The check needs the source, because a source without tags needs no permission.
@@ -82,7 +85,7 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     let owner = call.owner(request.acl.as_ref())?;
     let acl = acl::for_new_object(call, request.acl.as_ref(), &owner)?;
     let lock = locks::for_new_object(call)?;
-    let mut backoff = Backoff::default();
+    let mut tries = call.volume.tries();
     let (object, mode, published) = loop {
         // If the source changes before the commit, the commit fails with `SourceChanged`, and the
         // loop checks its conditions and permissions again.
@@ -120,9 +123,10 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
         let (bucket, key) = (call.named_bucket()?, key.as_str().as_bytes());
         // In a box, because the future is large.
         let copy = call.volume.copy(&object, bucket, key, copy_changes, condition, &owner);
-        match Box::pin(copy).await {
+        match tries.run(Box::pin(copy)).await {
             Ok(published) => break (object, mode, published),
-            Err(VolumeError::Fs(FsError::SourceChanged)) if backoff.pause().await => {}
+            Err(VolumeError::Fs(FsError::SourceChanged))
+                if tries.again(reserved(&object, &mode, request.checksum.is_some())).await => {}
             Err(error) => return Err(super::publish::refusal(error, &request.condition)),
         }
     };
@@ -139,6 +143,13 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     describe_source(&mut response, &object);
     lifecycle::describe_current(call, &mut response).await?;
     Ok(response)
+}
+
+/// Returns the source, if its writers may wait for the next try of the copy; `None` if the copy
+/// reads too many bytes for that. `sums` is true if the copy needs a checksum.
+fn reserved<'o>(source: &'o Object, mode: &ObjectMode, sums: bool) -> Option<&'o Object> {
+    let reads = sums || !mode.may_share_with(source);
+    Some(source).filter(|_| !reads || source.size() <= RESERVED_READ_BYTES_MAX)
 }
 
 /// Adds the version id of the source.
@@ -159,7 +170,7 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
     let upload = call.volume.upload(bucket, key, id).await.map_err(translate::fault)?;
     let mode = encryption::of_part(call, request.encryption.as_ref(), upload.encryption.as_ref())?;
     let upload_algorithm = upload.checksum.map(|(algorithm, _)| checksum_algorithm(algorithm));
-    let mut backoff = Backoff::default();
+    let mut tries = call.volume.tries();
     let (object, part) = loop {
         let mut object = source(call, &request.source).await?;
         let (tag, changed) = (etag(object.tag()), time(object.changed()));
@@ -180,9 +191,11 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
             None => None,
             Some(algorithm) => Some(sum_of(call, &object, range.clone(), algorithm).await?),
         };
-        match call.volume.copy_part(bucket, key, id, number, &mode, &object, range, sum).await {
+        let part = call.volume.copy_part(bucket, key, id, number, &mode, &object, range, sum);
+        match tries.run(part).await {
             Ok(part) => break (object, part.part),
-            Err(VolumeError::Fs(FsError::SourceChanged)) if backoff.pause().await => {}
+            Err(VolumeError::Fs(FsError::SourceChanged))
+                if tries.again(reserved(&object, &mode, upload_algorithm.is_some())).await => {}
             Err(error) => return Err(translate::fault(error)),
         }
     };

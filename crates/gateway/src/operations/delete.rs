@@ -14,9 +14,7 @@ use s3::operation::Permission;
 use s3::request::{DeleteObject, DeleteObjects, Deletion};
 use s3::response::{DeleteError, DeleteObjectsOutput, DeletedObject};
 use s3::{Code, Fault};
-use volume::{
-    Backoff, FsError, Object, ObjectExpectation, RemoveCondition, VersionRef, VolumeError,
-};
+use volume::{FsError, Object, ObjectExpectation, RemoveCondition, VersionRef, VolumeError};
 
 use super::change::find;
 use super::locks;
@@ -154,6 +152,15 @@ enum CheckedFor {
     Object(Option<Box<Object>>),
 }
 
+impl CheckedFor {
+    fn object(&self) -> Option<&Object> {
+        match self {
+            CheckedFor::Object(object) => object.as_deref(),
+            CheckedFor::Nothing => None,
+        }
+    }
+}
+
 impl<'d> CheckedDeletion<'d> {
     /// Checks if the client may delete the object, and if it may bypass its retention.
     ///
@@ -193,10 +200,7 @@ impl<'d> CheckedDeletion<'d> {
             // A malformed version id names no version.
             Ok(_) | Err(_) => CheckedFor::Nothing,
         };
-        let object = match &self.checked_for {
-            CheckedFor::Object(object) => object.as_deref(),
-            CheckedFor::Nothing => None,
-        };
+        let object = self.checked_for.object();
         for permission in &self.permissions {
             if !call.is_allowed(permission, object)? {
                 return Err(Code::AccessDenied.into());
@@ -213,7 +217,7 @@ impl<'d> CheckedDeletion<'d> {
     async fn remove(mut self, call: &Call<'_>, version: Option<VersionRef>) -> Outcome {
         let deletion = self.deletion;
         let (bucket, key) = (call.named_bucket()?, deletion.key.as_str().as_bytes());
-        let mut backoff = Backoff::default();
+        let mut tries = call.volume.tries();
         loop {
             let expected = match &self.checked_for {
                 CheckedFor::Nothing => ObjectExpectation::Any,
@@ -224,9 +228,8 @@ impl<'d> CheckedDeletion<'d> {
             let condition = condition(deletion);
             let removed = match version {
                 None => {
-                    let removed =
-                        call.volume.delete_expected(bucket, key, expected, condition).await;
-                    removed.map(|removed| removed.marker)
+                    let removed = call.volume.delete_expected(bucket, key, expected, condition);
+                    tries.run(removed).await.map(|removed| removed.marker)
                 }
                 Some(version) => {
                     let must_hold = (expected, condition.as_ref());
@@ -237,11 +240,14 @@ impl<'d> CheckedDeletion<'d> {
                         self.may_bypass,
                         must_hold,
                     );
-                    removed.await.map(|removed| removed.was_marker.then_some(version))
+                    let removed = tries.run(removed).await;
+                    removed.map(|removed| removed.was_marker.then_some(version))
                 }
             };
             match removed {
-                Err(VolumeError::Fs(FsError::OtherObject)) if backoff.pause().await => {
+                Err(VolumeError::Fs(FsError::OtherObject))
+                    if tries.again(self.checked_for.object()).await =>
+                {
                     self.check(call, true).await?;
                 }
                 removed => return removed.map_err(|error| refusal(error, deletion)),

@@ -1,8 +1,8 @@
 //! The default encryption of a bucket.
 //!
-//! For example, after `PutBucketEncryption` with `AES256`, each new object of the bucket is encrypted
-//! under a key of the volume, and so is each file that a mount creates there. Existing objects stay
-//! as they are.
+//! For example, after `PutBucketEncryption` with `AES256`, each new object of the bucket is
+//! encrypted under a key of the volume, and so is each file that a mount creates there. Existing
+//! objects stay as they are.
 
 use bytes::Bytes;
 use http::StatusCode;

@@ -11,7 +11,7 @@ use s3::operation::Permission;
 use s3::request::RenameObject;
 use s3::{Code, CopySource, Fault, ObjectKey};
 use sha2::{Digest, Sha256};
-use volume::{Backoff, FsError, Object, ObjectExpectation, RenameConditions, VolumeError};
+use volume::{FsError, Object, ObjectExpectation, RenameConditions, VolumeError};
 
 use crate::call::Call;
 use crate::response::S3Response;
@@ -27,7 +27,7 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
         (call.named_bucket()?, request.source.as_str().as_bytes(), key.as_str().as_bytes());
     let none = ReadPreconditions::default();
     let has_condition = request.source_conditions != none || request.target_conditions != none;
-    let mut backoff = Backoff::default();
+    let mut tries = call.volume.tries();
     loop {
         let source = stat(call, &request.source).await?;
         if let Some(object) = &source
@@ -48,10 +48,10 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
             source: object_condition(&request.source_conditions),
             target: object_condition(&request.target_conditions),
         };
-        let renamed = call.volume.rename(name, from, to, &conditions, token).await;
+        let renamed = tries.run(call.volume.rename(name, from, to, &conditions, token)).await;
         match renamed {
             Ok(()) => return Ok(S3Response::empty(StatusCode::OK)),
-            Err(VolumeError::Fs(FsError::OtherObject)) if backoff.pause().await => {}
+            Err(VolumeError::Fs(FsError::OtherObject)) if tries.again(source.as_ref()).await => {}
             Err(VolumeError::Fs(FsError::Contended)) if has_condition => {
                 return Err(Code::ConditionalRequestConflict.into());
             }

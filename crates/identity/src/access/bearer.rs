@@ -1,9 +1,10 @@
 //! Bearer tokens for the API of administrators.
 //!
 //! A token is the text `ashlar_NAME_SECRET`. Its record is one of the access keys, and S3 never
-//! accepts it. The invariant: a token permits no more than its actions, and no more than the policies
-//! of its user, or of the operator if it has no user. The actions are also the session policy of the
-//! identity, so a view that forgets [`Bearer::permits`] still permits no other action.
+//! accepts it. The invariant: a token permits no more than its actions, and no more than the
+//! policies of its user, or of the operator if it has no user. The actions are also the session
+//! policy of the identity, so a view that forgets [`Bearer::permits`] still permits no other
+//! action.
 //!
 //! For example, a token of `anna` with the action `admin:*` lists users only if a policy of `anna`
 //! allows `admin:ListUsers`.

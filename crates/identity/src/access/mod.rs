@@ -1,5 +1,5 @@
-//! Access control in memory: accounts, access keys with their secrets, groups, policies, tokens, and
-//! temporary sessions.
+//! Access control in memory: accounts, access keys with their secrets, groups, policies, tokens,
+//! and temporary sessions.
 //!
 //! Nothing here reads a store or a file. Records and keys arrive as arguments, and the `policy`
 //! crate evaluates policies. `openid` verifies web identities before they arrive here.

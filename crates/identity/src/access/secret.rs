@@ -134,8 +134,8 @@ impl MasterKey {
     }
 
     /// Decrypts a secret that [`MasterKey::seal`] sealed for the same access key, with this key or
-    /// the old one. Fails with `Format` if a newer release sealed it, and with `Foreign` if the keys
-    /// or the bytes do not match.
+    /// the old one. Fails with `Format` if a newer release sealed it, and with `Foreign` if the
+    /// keys or the bytes do not match.
     pub fn open(&self, access_key: &str, sealed: &[u8]) -> Result<Secret, SealError> {
         let opened = open(self.key, access_key, sealed);
         match (opened, self.old) {
@@ -144,8 +144,8 @@ impl MasterKey {
         }
     }
 
-    /// Seals a secret again that the old key has sealed; `None` if this key has sealed it. The nonce
-    /// must be random, and no other seal may use it. Fails as [`MasterKey::open`] does.
+    /// Seals a secret again that the old key has sealed; `None` if this key has sealed it. The
+    /// nonce must be random, and no other seal may use it. Fails as [`MasterKey::open`] does.
     pub fn reseal(
         &self,
         access_key: &str,

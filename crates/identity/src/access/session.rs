@@ -237,8 +237,8 @@ impl Access {
         claimed: &[String],
     ) -> Result<Vec<Arc<Policy>>, Fault> {
         let denied = |why: String| Fault::new(Code::AccessDenied).detail(why);
-        // Policies could not distinguish the sessions of the role from those of the user. A further key
-        // has the principal of its user, so it may have the name.
+        // Policies could not distinguish the sessions of the role from those of the user. A further
+        // key has the principal of its user, so it may have the name.
         if self.usable(&role.name).is_some_and(|known| known.access_key == role.name) {
             return Err(denied(format!("The role {:?} has the name of a user.", role.name)));
         }

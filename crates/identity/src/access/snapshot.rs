@@ -31,11 +31,12 @@ const ANONYMOUS_ID: &str = "65a011a29cdf8ec533ec3d1ccaae921c";
 /// The sender of a signed request: a user, a user's session, or a web identity.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// The name of the user, which is its own access key. For a web identity, which has no user: the
-    /// session's access key.
+    /// The name of the user, which is its own access key. For a web identity, which has no user:
+    /// the session's access key.
     pub access_key: String,
-    /// The access key whose secret the sender knows: that of the user, or a further key of the user.
-    /// For a session: the key with which it began. The same as `access_key` for a web identity.
+    /// The access key whose secret the sender knows: that of the user, or a further key of the
+    /// user. For a session: the key with which it began. The same as `access_key` for a web
+    /// identity.
     pub signing_key: String,
     /// The secret with which requests are signed.
     pub secret: Secret,
@@ -242,8 +243,8 @@ impl Access {
         Arc::clone(&self.web_roles.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Replaces all accounts, users, groups and policies. Returns the unusable records, but only if the
-    /// records have changed, so that each problem is logged once.
+    /// Replaces all accounts, users, groups and policies. Returns the unusable records, but only if
+    /// the records have changed, so that each problem is logged once.
     pub fn replace(&self, records: AccessRecords) -> Vec<Unusable> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if *seen == records {
@@ -312,9 +313,9 @@ impl Access {
         unusable
     }
 
-    /// Returns the identity of an access key or token; `None` if its user is disabled. If one of the
-    /// policies of the user or its groups is unusable, the access key is unusable too, because this
-    /// policy may deny actions that others allow.
+    /// Returns the identity of an access key or token; `None` if its user is disabled. If one of
+    /// the policies of the user or its groups is unusable, the access key is unusable too, because
+    /// this policy may deny actions that others allow.
     fn identity(
         &self,
         access_key: &str,
@@ -402,16 +403,16 @@ impl Access {
         self.web_roles().iter().any(|role| role.name == name)
     }
 
-    /// Returns the policies of each web role that gives this policy to all its sessions, by the name
-    /// of the role. Policies that tokens of an issuer name are not known.
+    /// Returns the policies of each web role that gives this policy to all its sessions, by the
+    /// name of the role. Policies that tokens of an issuer name are not known.
     pub fn web_holders(&self, policy: &str) -> Vec<(String, Vec<String>)> {
         let roles = self.web_roles();
         let has = |role: &&WebRole| role.policies.iter().any(|name| name == policy);
         roles.iter().filter(has).map(|role| (role.name.clone(), role.policies.clone())).collect()
     }
 
-    /// Returns true if the tokens of an issuer can name policies, so that any policy can be in force
-    /// for a web identity.
+    /// Returns true if the tokens of an issuer can name policies, so that any policy can be in
+    /// force for a web identity.
     pub fn has_claimed_policies(&self) -> bool {
         self.web_roles().iter().any(|role| role.policy_claim.is_some())
     }

@@ -1,8 +1,8 @@
 //! Decides about administrative actions.
 //!
 //! Policies of users, groups and sessions allow or deny them like actions of S3; bucket policies
-//! cannot name them. The operator's own key may do all of them. For example, a user with the built-in
-//! policy `diagnostics` may read the state of the volume and may not list users.
+//! cannot name them. The operator's own key may do all of them. For example, a user with the
+//! built-in policy `diagnostics` may read the state of the volume and may not list users.
 //!
 //! Some actions concern only the sender itself, such as a login or an access key of its own. Each
 //! user may do them without an Allow, and a Deny prevents them.

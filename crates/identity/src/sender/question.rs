@@ -227,9 +227,9 @@ impl PermissionQuestion<'_> {
         self.object.map_or(&[], |object| &object.file().object.tags)
     }
 
-    /// Returns the lock that the action leaves: the parts that it sets, and the others of the object
-    /// version. For example, an action that removes the retention has the version's mode. A new
-    /// object has only the parts that the action sets.
+    /// Returns the lock that the action leaves: the parts that it sets, and the others of the
+    /// object version. For example, an action that removes the retention has the version's mode. A
+    /// new object has only the parts that the action sets.
     fn lock(&self) -> LockFacts {
         let facts = &self.permission.facts;
         let own = facts.lock.unwrap_or_default();

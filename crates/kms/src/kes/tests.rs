@@ -77,7 +77,8 @@ struct Program {
 }
 
 impl Program {
-    /// Starts the program `kes`. The client may create keys and use `photos` and `absent`; `None` if it is not installed.
+    /// Starts the program `kes`. The client may create keys and use `photos` and `absent`; `None`
+    /// if it is not installed.
     async fn start(authority: &Authority) -> Option<Program> {
         if Command::new("kes").arg("--version").output().is_err() {
             return None;

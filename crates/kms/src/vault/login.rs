@@ -6,8 +6,8 @@
 //! ```
 //!
 //! At most one login runs at a time; other requests wait for it. A token that cannot be renewed is
-//! used until the server refuses it. For example, if Vault is sealed for a minute while a renewal is
-//! due, the old token still works afterwards.
+//! used until the server refuses it. For example, if Vault is sealed for a minute while a renewal
+//! is due, the old token still works afterwards.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -52,8 +52,8 @@ fn shown(key: KeyJson) -> KeyDocument {
     }
 }
 
-/// Fails with `NotImplemented` if a request gives a key a policy of its own. To ignore it would give
-/// the key more rights than the sender wants, so a text that is no policy is refused, too.
+/// Fails with `NotImplemented` if a request gives a key a policy of its own. To ignore it would
+/// give the key more rights than the sender wants, so a text that is no policy is refused, too.
 fn check_policy(policy: Option<&RawValue>) -> Result<(), ApiError> {
     let parsed = policy.map(|policy| serde_json::from_str::<Value>(policy.get()));
     let is_absent = match &parsed {
@@ -167,8 +167,8 @@ impl MinioAdmin {
         Reply::sealed(&KeyDetails { key: shown(key), policy: policy.to_string() })
     }
 
-    /// Returns the statements of all policies in force of a user in one document. It has none if the
-    /// sender may not read them.
+    /// Returns the statements of all policies in force of a user in one document. It has none if
+    /// the sender may not read them.
     async fn policies_of(&self, request: &CallRequest<'_>, user: &str) -> Value {
         let (api, actor) = (&self.parts.api, request.actor);
         let names = api.user(actor, user).await.map(|details| details.effective_policies);

@@ -21,7 +21,8 @@ impl MinioAdmin {
         Reply::json(&document)
     }
 
-    /// Sets the limit of bytes, or removes it. The limit of objects, which MinIO does not have, stays.
+    /// Sets the limit of bytes, or removes it. The limit of objects, which MinIO does not have,
+    /// stays.
     pub(super) async fn set_quota(&self, request: &CallRequest<'_>) -> Result<Reply, ApiError> {
         let (api, actor) = (&self.parts.api, request.actor);
         let bucket = request.query.one("bucket")?;

@@ -30,8 +30,8 @@ fn is_accepted(token: &str) -> bool {
     authenticate(&access(), &head(&format!("Bearer {token}")), NOW).is_ok()
 }
 
-/// `mc admin prometheus generate` of the version that `xtask` installs made it for the access key and
-/// the secret `minioadmin`.
+/// `mc admin prometheus generate` of the version that `xtask` installs made it for the access key
+/// and the secret `minioadmin`.
 const OF_MC: &str = include_str!("../../tests/vectors/prometheus.jwt");
 
 #[test]

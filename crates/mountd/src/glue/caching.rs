@@ -1,7 +1,7 @@
 //! The times for which the kernel may cache a reply.
 //!
-//! For example, beside a gateway that gives notice of its changes, the kernel may cache the name of a
-//! LOOKUP for half a second, and asks for the attributes with GETATTR.
+//! For example, beside a gateway that gives notice of its changes, the kernel may cache the name of
+//! a LOOKUP for half a second, and asks for the attributes with GETATTR.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use record::Ino;
 use super::{Call, Glue};
 
 impl Glue {
-    /// Registers the node of a request before the validity of the reply is determined. Returns true if
-    /// the kernel may cache the reply under leases.
+    /// Registers the node of a request before the validity of the reply is determined. Returns true
+    /// if the kernel may cache the reply under leases.
     pub(super) fn register(&self, request: &Request) -> bool {
         let (nodes, root) = (&self.context.recent_nodes, self.files.root());
         let ino = |node: NodeId| if node == NodeId::ROOT { root } else { Ino(node.0) };

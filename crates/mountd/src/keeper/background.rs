@@ -96,7 +96,8 @@ pub fn detach(arguments: &[OsString], data_dir: &Path) -> Result<(), Problem> {
 }
 
 /// Opens the log file of a keeper or a worker in the background again, as its standard error. A log
-/// that was renamed stays as it is. Fails if the file cannot be opened; the previous one stays then.
+/// that was renamed stays as it is. Fails if the file cannot be opened; the previous one stays
+/// then.
 pub fn reopen_log(data_dir: &Path) -> Result<(), Problem> {
     let log = open_log(data_dir)?;
     rustix::stdio::dup2_stderr(&log)

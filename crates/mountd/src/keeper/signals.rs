@@ -1,7 +1,7 @@
 //! The signals of a keeper.
 //!
-//! SIGTERM and SIGINT unmount. SIGHUP opens logs again and never ends the mount, also if it comes from
-//! a terminal that closes: a mount outlives its terminal.
+//! SIGTERM and SIGINT unmount. SIGHUP opens logs again and never ends the mount, also if it comes
+//! from a terminal that closes: a mount outlives its terminal.
 
 use std::io;
 use std::thread;
@@ -18,8 +18,8 @@ pub(super) enum KeeperSignal {
     Reload,
 }
 
-/// Calls `on_signal` for each signal from now on, on a thread of its own. Fails if the system refuses
-/// a handler or the thread.
+/// Calls `on_signal` for each signal from now on, on a thread of its own. Fails if the system
+/// refuses a handler or the thread.
 pub(super) fn watch(on_signal: impl Fn(KeeperSignal) + Send + 'static) -> io::Result<()> {
     // The keeper has no runtime otherwise. This one has no threads besides the one below.
     let runtime = Builder::new_current_thread().enable_io().build()?;

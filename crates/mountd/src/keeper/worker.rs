@@ -47,8 +47,8 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts a worker, and sends it the ledger and the FUSE device. `on_message` gets its messages, `on_exit`
-    /// its exit status.
+    /// Starts a worker, and sends it the ledger and the FUSE device. `on_message` gets its
+    /// messages, `on_exit` its exit status.
     pub(super) fn start(
         number: u64,
         program: &Path,

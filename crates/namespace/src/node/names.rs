@@ -54,8 +54,8 @@ pub struct ReadNames<'a> {
     /// The most dentries to read. The page may have fewer names, because some are left out.
     pub limit: u32,
     /// True if the caller asks for the inodes of the page next. Then the page reads the records of
-    /// most inodes whole, so that a cache of records can answer the caller. Otherwise it reads their
-    /// heads, which take fewer bytes.
+    /// most inodes whole, so that a cache of records can answer the caller. Otherwise it reads
+    /// their heads, which take fewer bytes.
     pub whole_inodes: bool,
 }
 

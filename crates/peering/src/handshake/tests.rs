@@ -14,8 +14,8 @@ fn prover(own: Nonce) -> Prover {
 /// The side that refused a handshake, and its reason.
 type Refusal = (&'static str, HandshakeError);
 
-/// Performs a handshake whose messages `change` may change: 0 for the hello, 1 for the answer, 2 for
-/// the proof.
+/// Performs a handshake whose messages `change` may change: 0 for the hello, 1 for the answer, 2
+/// for the proof.
 fn exchange(
     dialer: &Prover,
     listener: &Prover,

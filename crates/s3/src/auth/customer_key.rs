@@ -1,5 +1,5 @@
-//! Keys of clients (SSE-C) in texts that are signed. Faults about signatures show such texts, but never
-//! these keys. For example, a presigned URL of version 2 has the key as a parameter.
+//! Keys of clients (SSE-C) in texts that are signed. Faults about signatures show such texts, but
+//! never these keys. For example, a presigned URL of version 2 has the key as a parameter.
 
 /// Returns true if a text to be signed has the header with a key of the client (SSE-C), for the
 /// object or for the source of a copy.

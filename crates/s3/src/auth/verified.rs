@@ -34,9 +34,9 @@ pub(crate) struct ChunkSeed {
 }
 
 impl Verified {
-    /// Returns the facts of a request whose sender a view has authenticated without a signature, for
-    /// example by the cookie of a console session. The conditions of policies see a request that was
-    /// signed at `now` in its headers, with an unsigned body.
+    /// Returns the facts of a request whose sender a view has authenticated without a signature,
+    /// for example by the cookie of a console session. The conditions of policies see a request
+    /// that was signed at `now` in its headers, with an unsigned body.
     pub fn without_signature(access_key: impl Into<String>, now: OffsetDateTime) -> Verified {
         Verified {
             access_key: Some(access_key.into()),

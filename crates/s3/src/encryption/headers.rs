@@ -1,10 +1,11 @@
-//! The names of the headers of encryption, and the rules for headers that an operation does not use.
+//! The names of the headers of encryption, and the rules for headers that an operation does not
+//! use.
 
 use crate::fields::Fields;
 use crate::{Code, Fault};
 
-/// The mode of a new object: `AES256` or `aws:kms`. All other headers of encryption, except those of
-/// copy sources, begin with this name.
+/// The mode of a new object: `AES256` or `aws:kms`. All other headers of encryption, except those
+/// of copy sources, begin with this name.
 pub(super) const MODE: &str = "x-amz-server-side-encryption";
 /// The key of the key management service.
 pub(super) const KMS_KEY: &str = "x-amz-server-side-encryption-aws-kms-key-id";

@@ -2,8 +2,8 @@
 //!
 //! S3 has three modes. SSE-S3 (`AES256`) encrypts under a key of the volume, SSE-KMS (`aws:kms`)
 //! under a key of a key management service, and SSE-C under a key that the client sends with each
-//! request. [`RequestedEncryption`] is the mode that a request names for a new object or for a part,
-//! [`CustomerKey`] the client's key, [`AppliedEncryption`] the headers of an answer, and
+//! request. [`RequestedEncryption`] is the mode that a request names for a new object or for a
+//! part, [`CustomerKey`] the client's key, [`AppliedEncryption`] the headers of an answer, and
 //! [`BucketEncryption`] the default of a bucket.
 //!
 //! For example, a PUT with `x-amz-server-side-encryption: AES256` requests
@@ -12,8 +12,8 @@
 //! Invariant: a header of encryption is parsed or refused, and never ignored. A client must not
 //! believe that the gateway encrypts an object, if it does not.
 //!
-//! The module encrypts nothing. It does not know which keys exist, and if the key of a client is the
-//! right one for an object.
+//! The module encrypts nothing. It does not know which keys exist, and if the key of a client is
+//! the right one for an object.
 
 mod applied;
 mod bucket;

@@ -29,11 +29,11 @@ pub enum RequestedEncryption {
 }
 
 impl RequestedEncryption {
-    /// Parses the headers of a request that makes an object or a part. Returns `None` if the request
-    /// names no encryption, so the default of the bucket counts.
+    /// Parses the headers of a request that makes an object or a part. Returns `None` if the
+    /// request names no encryption, so the default of the bucket counts.
     ///
-    /// The header that turns bucket keys on or off is checked and has no effect: one data key always
-    /// serves several objects, and the answer says so.
+    /// The header that turns bucket keys on or off is checked and has no effect: one data key
+    /// always serves several objects, and the answer says so.
     ///
     /// Fails with `InvalidArgument` or `InvalidEncryptionAlgorithmError`; with `NotImplemented` for
     /// `aws:kms:dsse`, for an encryption context, and for an unknown header of encryption.
@@ -41,8 +41,8 @@ impl RequestedEncryption {
         RequestedEncryption::read(fields, false)
     }
 
-    /// Parses the headers of a request that copies from another object. They may have the key of the
-    /// client for the source, too: see [`CustomerKey::of_copy_source`]. Fails as
+    /// Parses the headers of a request that copies from another object. They may have the key of
+    /// the client for the source, too: see [`CustomerKey::of_copy_source`]. Fails as
     /// [`RequestedEncryption::parse`].
     pub fn parse_for_copy(fields: Fields<'_>) -> Result<Option<RequestedEncryption>, Fault> {
         RequestedEncryption::read(fields, true)
@@ -95,9 +95,9 @@ impl RequestedEncryption {
     }
 
     /// Checks the headers of a step of a multipart upload, which are `requested`. `upload` is the
-    /// mode with which the upload began. A part must have the client's key again if `needs_key`; the
-    /// completion may leave it out. A step need not repeat another mode, and a repeated mode must be
-    /// the same. The id of its key is not compared, because the upload has the key.
+    /// mode with which the upload began. A part must have the client's key again if `needs_key`;
+    /// the completion may leave it out. A step need not repeat another mode, and a repeated mode
+    /// must be the same. The id of its key is not compared, because the upload has the key.
     ///
     /// Fails with `InvalidRequest`. The caller compares the key of the client: see
     /// [`other_customer_key`](super::other_customer_key).
@@ -136,8 +136,8 @@ fn check_bucket_key(fields: Fields<'_>) -> Result<(), Fault> {
     }
 }
 
-/// Refuses an encryption context. The key management service would have to authenticate it with each
-/// object, and one data key serves many objects.
+/// Refuses an encryption context. The key management service would have to authenticate it with
+/// each object, and one data key serves many objects.
 fn check_context(fields: Fields<'_>, requested: Option<&RequestedEncryption>) -> Result<(), Fault> {
     let Some(text) = fields.get(KMS_CONTEXT)? else { return Ok(()) };
     if !matches!(requested, Some(RequestedEncryption::Kms(_))) {

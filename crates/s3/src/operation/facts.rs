@@ -116,9 +116,8 @@ const ACL_HEADERS: [&str; 6] = [
     AclPermission::WriteAcp.header(),
 ];
 
-/// Other headers of a new object that have condition keys.
-/// The key of a client for SSE-C is not among them, because the gateway stores these headers with an
-/// upload.
+/// Other headers of a new object that have condition keys. The key of a client for SSE-C is not
+/// among them, because the gateway stores these headers with an upload.
 const OBJECT_HEADERS: [&str; 4] = [
     "x-amz-storage-class",
     "x-amz-server-side-encryption",

@@ -48,8 +48,8 @@ impl GetObject {
     /// Parses a `GetObject` or `HeadObject` request.
     ///
     /// Fails with `InvalidRequest` for overrides in an anonymous request, and for a range together
-    /// with a part; with `InvalidArgument` for control characters in an override; with the faults of
-    /// [`CustomerKey::for_read`].
+    /// with a part; with `InvalidArgument` for control characters in an override; with the faults
+    /// of [`CustomerKey::for_read`].
     pub fn parse(arguments: &Arguments<'_>) -> Result<GetObject, Fault> {
         let fields = arguments.fields;
         let customer_key = CustomerKey::for_read(fields)?;

@@ -15,8 +15,8 @@ use serde_json::Value;
 use super::document::{Bucket, Placed};
 use super::operator::{Operator, Refusal, Write};
 
-/// Creates a bucket if it does not exist, and puts its declared settings in force. Changes nothing if
-/// the bucket belongs to another account.
+/// Creates a bucket if it does not exist, and puts its declared settings in force. Changes nothing
+/// if the bucket belongs to another account.
 pub(super) async fn put(operator: &Operator<'_>, declared: &Bucket) -> Result<(), Refusal> {
     let Some((known, write)) = created(operator, declared).await? else {
         operator.left_out(&declared.name.value);
@@ -41,8 +41,8 @@ pub(super) async fn put(operator: &Operator<'_>, declared: &Bucket) -> Result<()
     Ok(())
 }
 
-/// Returns the bucket, which is created if it does not exist. Returns `None` if it belongs to another
-/// account: its users decide about its content and its policy.
+/// Returns the bucket, which is created if it does not exist. Returns `None` if it belongs to
+/// another account: its users decide about its content and its policy.
 async fn created(
     operator: &Operator<'_>,
     declared: &Bucket,
@@ -161,8 +161,8 @@ impl Settings<'_> {
     }
 }
 
-/// Returns true if a stored document has the declared content. S3 keeps numbers and switches as text,
-/// and gives a lifecycle rule without an id a random one.
+/// Returns true if a stored document has the declared content. S3 keeps numbers and switches as
+/// text, and gives a lifecycle rule without an id a random one.
 pub(super) fn agrees(declared: &Value, stored: &Value) -> bool {
     match (declared, stored) {
         (Value::Object(declared), Value::Object(stored)) => {

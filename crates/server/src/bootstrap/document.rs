@@ -145,8 +145,8 @@ pub(super) struct WrittenUser {
     pub(super) umask: Option<String>,
 }
 
-/// The field `secret`. Errors of the parser repeat a value of a wrong type, and logs have them. So each
-/// type is accepted here, and `source` refuses all but texts.
+/// The field `secret`. Errors of the parser repeat a value of a wrong type, and logs have them. So
+/// each type is accepted here, and `source` refuses all but texts.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(super) enum WrittenSecret {

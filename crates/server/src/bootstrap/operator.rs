@@ -55,8 +55,9 @@ impl Refusal {
 
 impl Operator<'_> {
     /// Counts a write, and logs it. `kind` and `name` are those of the declaration, `part` is the
-    /// written part of it. A setting that an operator has changed since the last start is overwritten
-    /// without a question, for example the removal of a policy after an incident, so the log says so.
+    /// written part of it. A setting that an operator has changed since the last start is
+    /// overwritten without a question, for example the removal of a policy after an incident, so
+    /// the log says so.
     pub(super) fn wrote(&self, write: Write, kind: &str, name: &str, part: impl fmt::Display) {
         self.changes.set(self.changes.get() + 1);
         match write {

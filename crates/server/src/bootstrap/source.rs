@@ -1,8 +1,8 @@
 //! The bootstrap file: TOML becomes checked declarations.
 //!
-//! A document of a bucket, such as its lifecycle, is a table with the names of the AWS CLI, or a text
-//! with its JSON. For example, `tags = { team = "lab" }` is the tag set with one tag. Secrets come
-//! from the environment or from files of their own; the field `secret` is for tests.
+//! A document of a bucket, such as its lifecycle, is a table with the names of the AWS CLI, or a
+//! text with its JSON. For example, `tags = { team = "lab" }` is the tag set with one tag. Secrets
+//! come from the environment or from files of their own; the field `secret` is for tests.
 
 use std::io::Read;
 use std::path::Path;

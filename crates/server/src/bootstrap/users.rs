@@ -1,8 +1,8 @@
 //! Policies, users and groups. Each is read, compared with its declaration, and written if it
 //! differs.
 //!
-//! For example, the user `anna` with `policies = ["readonly"]` keeps its umask, and gets the declared
-//! secret only if its own one is another.
+//! For example, the user `anna` with `policies = ["readonly"]` keeps its umask, and gets the
+//! declared secret only if its own one is another.
 
 use std::collections::BTreeSet;
 

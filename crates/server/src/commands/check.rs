@@ -87,8 +87,8 @@ pub(crate) async fn status(settings: ServeSettings) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Runs `ashlar check-config`: prints the settings in force as a configuration file. Also checks the
-/// form of the bootstrap file.
+/// Runs `ashlar check-config`: prints the settings in force as a configuration file. Also checks
+/// the form of the bootstrap file.
 pub(crate) fn config(settings: &GatewaySettings) -> Result<(), Problem> {
     let GatewaySettings { volume, open, mount, serve } = settings;
     Declared::read(serve)?;

@@ -1,7 +1,7 @@
 //! `ashlar group`: groups of users, which have further policies together.
 //!
-//! For example, `ashlar group add lab --policy photos` and `ashlar group join lab anna bert` give both
-//! users the policy `photos`.
+//! For example, `ashlar group add lab --policy photos` and `ashlar group join lab anna bert` give
+//! both users the policy `photos`.
 
 use admin::{Admin, AdminError, NamedGroup};
 use clap::{ArgAction, Subcommand};

@@ -25,8 +25,8 @@ impl<'a> From<&'a AccessKey> for Issued<'a> {
     }
 }
 
-/// Prints the key and its secret, `None` for a secret that is from a file. `secret` is its label, its
-/// name in JSON and its text.
+/// Prints the key and its secret, `None` for a secret that is from a file. `secret` is its label,
+/// its name in JSON and its text.
 pub(super) fn print(
     key: Issued<'_>,
     (label, name, secret): (&'static str, &'static str, Option<&str>),

@@ -1,11 +1,11 @@
 //! `ashlar job`: long work that a gateway does for an operator, such as a check or a fork.
 //!
-//! The record of a job in the metadata store has its progress, so each gateway shows it. For example,
-//! `ashlar job start fork photos photos-test --wait` starts a fork on the gateway of `--endpoint`,
-//! prints its progress, and exits with 1 if the fork fails.
+//! The record of a job in the metadata store has its progress, so each gateway shows it. For
+//! example, `ashlar job start fork photos photos-test --wait` starts a fork on the gateway of
+//! `--endpoint`, prints its progress, and exits with 1 if the fork fails.
 //!
-//! Only a gateway can start a job. The other commands also work over the metadata store, for example
-//! while no gateway runs.
+//! Only a gateway can start a job. The other commands also work over the metadata store, for
+//! example while no gateway runs.
 
 mod shown;
 mod wait;

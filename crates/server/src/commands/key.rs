@@ -1,7 +1,7 @@
 //! `ashlar key`: the access keys of users, with descriptions and ends.
 //!
-//! A user can have several keys. For example, `ashlar key rotate anna --old-expires 7d` prints a new
-//! key of `anna`, and her old one is accepted for seven more days.
+//! A user can have several keys. For example, `ashlar key rotate anna --old-expires 7d` prints a
+//! new key of `anna`, and her old one is accepted for seven more days.
 
 use std::path::PathBuf;
 use std::time::Duration;

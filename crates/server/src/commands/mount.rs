@@ -136,8 +136,8 @@ pub(crate) fn run(
     let options = mount_options(&settings.mount);
     let announcement =
         if detached { Announcement::detached() } else { Announcement::Call(supervisor::ready) };
-    // Workers are started with the arguments of the typed command, and `--worker`. In the background
-    // they log to the same file as the keeper, as `--detached` says.
+    // Workers are started with the arguments of the typed command, and `--worker`. In the
+    // background they log to the same file as the keeper, as `--detached` says.
     arguments.push(WORKER.into());
     let reload = Box::new(move || reload.again());
     let folder = settings.folder;
@@ -324,8 +324,8 @@ async fn end(command: ToWorker, mounted: Mounted, backend: &Backend) -> End {
     End::Unmounted
 }
 
-/// Opens the access log. Fails for a new mount if its file cannot be opened. A mount that exists goes
-/// on without the log.
+/// Opens the access log. Fails for a new mount if its file cannot be opened. A mount that exists
+/// goes on without the log.
 fn access_log(watch: &WatchSettings, link: &KeeperLink) -> Result<AuditLog, Problem> {
     let format = watch.access_log_format.into();
     let wrong = match AuditLog::start(&watch.access_log, format) {
@@ -340,8 +340,8 @@ fn access_log(watch: &WatchSettings, link: &KeeperLink) -> Result<AuditLog, Prob
     AuditLog::start(&LogSink::Off, format).map_err(|_| wrong)
 }
 
-/// Waits for the end of the mount, for a signal that ends it, or for a command of the keeper. SIGHUP
-/// opens logs again.
+/// Waits for the end of the mount, for a signal that ends it, or for a command of the keeper.
+/// SIGHUP opens logs again.
 async fn next_command(
     signals: &mut Signals,
     (mounted, link): (&Mounted, &KeeperLink),
@@ -376,7 +376,8 @@ struct Listening {
 }
 
 impl Listening {
-    /// Serves metrics, status and health checks at the socket that the keeper holds, if there is one.
+    /// Serves metrics, status and health checks at the socket that the keeper holds, if there is
+    /// one.
     fn start(link: &KeeperLink, watch: &WatchSettings, pages: Pages) -> Listening {
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         match link.listener() {

@@ -1,7 +1,8 @@
-//! SIGHUP of `ashlar mount`: each process of a mount opens its log again and reads the log level again.
+//! SIGHUP of `ashlar mount`: each process of a mount opens its log again and reads the log level
+//! again.
 //!
-//! For example, logrotate renames `mount.log`, creates a new file, and sends SIGHUP to the keeper. The
-//! keeper and its worker continue in the new file.
+//! For example, logrotate renames `mount.log`, creates a new file, and sends SIGHUP to the keeper.
+//! The keeper and its worker continue in the new file.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};

@@ -1,9 +1,9 @@
 //! Administrative commands over the API of a gateway instead of the metadata store.
 //!
-//! The output of a command is the same in both forms: this module turns the JSON of the API into the
-//! values of `admin`, and the commands print them. For example, a user of `GET /users` becomes an
-//! [`AccessKey`], and `ashlar user list` prints its row. Messages of errors are those of the API, with
-//! the id of the request.
+//! The output of a command is the same in both forms: this module turns the JSON of the API into
+//! the values of `admin`, and the commands print them. For example, a user of `GET /users` becomes
+//! an [`AccessKey`], and `ashlar user list` prints its row. Messages of errors are those of the
+//! API, with the id of the request.
 //!
 //! A command that needs the store itself is refused before it opens anything: see `cli`.
 

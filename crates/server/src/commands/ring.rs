@@ -1,5 +1,5 @@
-//! `ashlar ring`: the ring keys of a volume, under which content is encrypted, and the change of the
-//! master key.
+//! `ashlar ring`: the ring keys of a volume, under which content is encrypted, and the change of
+//! the master key.
 //!
 //! For example, `ashlar ring rotate` makes a new key for new content, and content that is encrypted
 //! under the earlier keys stays readable.

@@ -1,8 +1,8 @@
 //! `ashlar stats` and `ashlar profile`: the activity of a mount, from its file `.ashlar/stats`.
 //!
-//! Both read the counters of the mount twice and print the difference. For example, if `stats` reads
-//! 1,000 lookups and a second later 1,250, it prints 250 lookups per second. A worker that restarts
-//! begins its counters again; the difference of that second is then the new value.
+//! Both read the counters of the mount twice and print the difference. For example, if `stats`
+//! reads 1,000 lookups and a second later 1,250, it prints 250 lookups per second. A worker that
+//! restarts begins its counters again; the difference of that second is then the new value.
 
 mod sample;
 

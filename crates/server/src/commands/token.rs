@@ -55,7 +55,8 @@ impl TokenCommand {
         }
     }
 
-    /// Returns true if the API has no endpoint for the command: each sender makes tokens of its own.
+    /// Returns true if the API has no endpoint for the command: each sender makes tokens of its
+    /// own.
     pub(crate) fn needs_store(&self) -> bool {
         matches!(self, TokenCommand::Add { user: Some(_), .. })
     }

@@ -179,8 +179,9 @@ pub(super) struct Existing {
     pub(super) rings: Arc<VolumeRings>,
 }
 
-/// Opens the metadata store of an existing volume, and its ring keys. Fails if the database does not exist:
-/// opening it would create an empty one, and the check of an empty one finds nothing wrong.
+/// Opens the metadata store of an existing volume, and its ring keys. Fails if the database does
+/// not exist: opening it would create an empty one, and the check of an empty one finds nothing
+/// wrong.
 pub(super) async fn existing(settings: &VolumeSettings, doing: &str) -> Result<Existing, Problem> {
     let absent = || founding::no_volume(settings, doing);
     founding::check_present(settings, doing).await?;

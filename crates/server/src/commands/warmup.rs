@@ -210,8 +210,8 @@ fn read(path: &Path, piece: &mut [u8], tally: &Tally) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a file for reads that bypass the kernel's page cache, and that do not update the access time
-/// if this user may do that.
+/// Opens a file for reads that bypass the kernel's page cache, and that do not update the access
+/// time if this user may do that.
 fn open(path: &Path) -> io::Result<File> {
     // Without blocking, because the file may have been replaced by a FIFO, whose open waits for a
     // writer.

@@ -1,7 +1,7 @@
 //! Options with a fixed set of choices, such as `--log-format json` or `--coherence pushed`.
 //!
-//! Each is a type with one variant for each word of the option, so no code meets an unknown word. For
-//! example, `--admin-listen off` becomes [`ListenAt::Off`].
+//! Each is a type with one variant for each word of the option, so no code meets an unknown word.
+//! For example, `--admin-listen off` becomes [`ListenAt::Off`].
 
 use audit::LineFormat;
 use serde::Serialize;

@@ -120,8 +120,8 @@ options! {
         /// vault:URL or kes:URL [default: none]
         #[arg(value_name = "KMS", global = true)]
         kms: KmsPlace = "ASHLAR_KMS",
-        /// The key of the KMS for content that is to be encrypted under a key of the KMS, if neither
-        /// the request nor the bucket names one [default: none]
+        /// The key of the KMS for content that is to be encrypted under a key of the KMS, if
+        /// neither the request nor the bucket names one [default: none]
         #[arg(value_name = "NAME", global = true)]
         kms_default: String = "ASHLAR_KMS_DEFAULT",
         /// The file with the token for Vault [default: none]
@@ -162,8 +162,8 @@ options! {
         #[arg(value_name = "SIZE")]
         memory_budget: Size = "ASHLAR_MEMORY_BUDGET",
         /// The limit of bytes of small uploads that are staged in the metadata store until they are
-        /// moved into blocks. An upload is staged only if this process has had no concurrent uploads
-        /// for a short time. 0 disables staging [default: 32MiB]
+        /// moved into blocks. An upload is staged only if this process has had no concurrent
+        /// uploads for a short time. 0 disables staging [default: 32MiB]
         #[arg(value_name = "SIZE")]
         staged_inline_bytes: Size = "ASHLAR_STAGED_INLINE_BYTES",
         /// The memory for cached metadata records; 0 disables the cache [default: 128MiB]
@@ -246,11 +246,11 @@ options! {
         io_timeout_seconds: u64 = "ASHLAR_IO_TIMEOUT_SECONDS",
     }
 
-    /// The access log and the listener for operators of `ashlar mount`. Those of `ashlar serve` have
-    /// options of their own, so that both can run on one machine with one configuration file.
+    /// The access log and the listener for operators of `ashlar mount`. Those of `ashlar serve`
+    /// have options of their own, so that both can run on one machine with one configuration file.
     group Watching {
-        /// The access log: a file to which lines for the begin and the end of the mount are appended,
-        /// or off. SIGHUP opens the file again [default: off]
+        /// The access log: a file to which lines for the begin and the end of the mount are
+        /// appended, or off. SIGHUP opens the file again [default: off]
         #[arg(value_name = "FILE", visible_alias = "access-log")]
         mount_access_log: String = "ASHLAR_MOUNT_ACCESS_LOG",
         /// The format of lines of the access log [default: json]
@@ -285,8 +285,8 @@ options! {
         /// localhost and the name in --admin-listen. Can be repeated
         #[arg(value_name = "NAME", value_delimiter = ',')]
         admin_host: Vec<String> = "ASHLAR_ADMIN_HOST",
-        /// The address of the console and the administration API, or off [default: 127.0.0.1:9702, or
-        /// any free port if that port is in use]
+        /// The address of the console and the administration API, or off [default: 127.0.0.1:9702,
+        /// or any free port if that port is in use]
         #[arg(value_name = "HOST:PORT")]
         console_listen: String = "ASHLAR_CONSOLE_LISTEN",
         /// The URL of the console as browsers reach it, such as `https://console.example.com`. A
@@ -302,8 +302,9 @@ options! {
         /// force
         #[arg(value_name = "FILE")]
         bootstrap: PathBuf = "ASHLAR_BOOTSTRAP",
-        /// The number of buckets, in order of name, whose usage and quota are metrics, and the number
-        /// of buckets with a label of their own in metrics of requests. 0 shows none [default: 100]
+        /// The number of buckets, in order of name, whose usage and quota are metrics, and the
+        /// number of buckets with a label of their own in metrics of requests. 0 shows none
+        /// [default: 100]
         #[arg(value_name = "COUNT")]
         bucket_metrics_max: u32 = "ASHLAR_BUCKET_METRICS_MAX",
         /// The access log: a file to which one line for each request is appended, - for standard
@@ -313,8 +314,8 @@ options! {
         /// The format of lines of the access log [default: json]
         #[arg(value_name = "FORMAT")]
         access_log_format: AccessLogFormat = "ASHLAR_ACCESS_LOG_FORMAT",
-        /// The time in seconds after which the access logs of buckets are delivered into their target
-        /// buckets [default: 60]
+        /// The time in seconds after which the access logs of buckets are delivered into their
+        /// target buckets [default: 60]
         #[arg(value_name = "SECONDS")]
         bucket_log_interval_seconds: u64 = "ASHLAR_BUCKET_LOG_INTERVAL_SECONDS",
         /// The certificate chain in PEM. With it, the S3 endpoint and the console use TLS

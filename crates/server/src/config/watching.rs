@@ -1,7 +1,7 @@
 //! The settings by which operators watch `ashlar mount`.
 //!
-//! They are not those of `ashlar serve`: for example, a gateway and a mount on one machine can share a
-//! configuration file, and cannot share the address of the metrics.
+//! They are not those of `ashlar serve`: for example, a gateway and a mount on one machine can
+//! share a configuration file, and cannot share the address of the metrics.
 
 use audit::LogSink;
 use problem::Problem;
@@ -20,8 +20,8 @@ pub(crate) struct WatchSettings {
 }
 
 impl Watching {
-    /// Returns the settings in force. Fails if the access log is standard output, which a mount in the
-    /// background does not have.
+    /// Returns the settings in force. Fails if the access log is standard output, which a mount in
+    /// the background does not have.
     pub(crate) fn settle(self, file: &File) -> Result<WatchSettings, Problem> {
         let watching = self.or(Watching::from_file(file));
         let access_log = match LogSink::parse(&watching.mount_access_log.unwrap_or_default()) {

@@ -31,7 +31,8 @@ async fn reply<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, response: &str)
     let _closed = stream.read_to_end(&mut request).await;
 }
 
-/// Starts a server, over TLS with a self-signed certificate if a folder for the certificate is given.
+/// Starts a server, over TLS with a self-signed certificate if a folder for the certificate is
+/// given.
 async fn fixed(response: String, folder: Option<&Path>) -> Fixed {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let port = listener.local_addr().expect("it is bound").port();

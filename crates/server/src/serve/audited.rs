@@ -2,8 +2,9 @@
 //!
 //! The edge measures a request, and the gateway knows its operation and sender. This module joins
 //! both when the response has been sent. For example, for a GET whose client closes the connection
-//! early, the entry has the bytes that were sent and `whole` is false. If the client closes it before
-//! the response begins, the future of the request is dropped, and the drop records the request.
+//! early, the entry has the bytes that were sent and `whole` is false. If the client closes it
+//! before the response begins, the future of the request is dropped, and the drop records the
+//! request.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -84,8 +85,8 @@ impl Begun {
         Begun { time, started, id, caller, method, uri, version, headers, handled, recorded }
     }
 
-    /// Returns the end of a request whose response was not sent: because its client disconnected, or
-    /// because it panicked. `status` is that of the response, if there was one.
+    /// Returns the end of a request whose response was not sent: because its client disconnected,
+    /// or because it panicked. `status` is that of the response, if there was one.
     fn unsent(&self, status: Option<StatusCode>) -> RequestEnd {
         let total = self.started.elapsed();
         let status = status.unwrap_or_else(|| {
@@ -279,8 +280,8 @@ impl Audited {
         self.record_mount(EntryKind::MountBegin, folder, now);
     }
 
-    /// Records the end of the mount on `folder`, if there was one. Writes all entries and closes the
-    /// log.
+    /// Records the end of the mount on `folder`, if there was one. Writes all entries and closes
+    /// the log.
     pub(super) async fn end(&self, folder: Option<&Path>, now: Timestamp) {
         self.record_mount(EntryKind::MountEnd, folder, now);
         if let Err(error) = self.log.close().await {

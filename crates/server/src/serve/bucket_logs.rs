@@ -1,12 +1,13 @@
 //! The access logs of buckets: lines of requests that wait for their delivery into other buckets.
 //!
-//! A request on a bucket with a log adds its line to the buffer of this bucket. [`Deliveries`] writes
-//! each buffer as one object of the target bucket: at an interval, and at once when a buffer is full.
-//! For example, 20 requests within a minute become one object of 20 lines.
+//! A request on a bucket with a log adds its line to the buffer of this bucket. [`Deliveries`]
+//! writes each buffer as one object of the target bucket: at an interval, and at once when a buffer
+//! is full. For example, 20 requests within a minute become one object of 20 lines.
 //!
-//! Invariants: no request waits for a delivery. A bucket whose log cannot be delivered holds at most
-//! [`SOURCE_BYTES_MAX`] of memory, and all buckets together [`TOTAL_BYTES_MAX`]; further lines are
-//! dropped and counted. A crash loses the lines in the buffers, so the log is best effort, as on AWS.
+//! Invariants: no request waits for a delivery. A bucket whose log cannot be delivered holds at
+//! most [`SOURCE_BYTES_MAX`] of memory, and all buckets together [`TOTAL_BYTES_MAX`]; further lines
+//! are dropped and counted. A crash loses the lines in the buffers, so the log is best effort, as
+//! on AWS.
 
 mod delivery;
 

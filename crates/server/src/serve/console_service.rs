@@ -41,7 +41,8 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 #[derive(Debug)]
 pub(super) struct ConsoleService {
     views: Arc<Views>,
-    /// The changes that run. A change runs to its end and is logged, also if its client disconnects.
+    /// The changes that run. A change runs to its end and is logged, also if its client
+    /// disconnects.
     changes: Tasks,
 }
 

@@ -18,8 +18,8 @@ use crate::config::ServeSettings;
 use crate::metrics::Metrics;
 use crate::operator::SystemRandom;
 
-/// Returns the protocol over the parts of a gateway; `None` if the settings turn it off. `stopping` is
-/// cancelled when the listener closes.
+/// Returns the protocol over the parts of a gateway; `None` if the settings turn it off. `stopping`
+/// is cancelled when the listener closes.
 pub(super) fn over(
     settings: &ServeSettings,
     api: &Arc<AdminApi>,
@@ -47,8 +47,8 @@ pub(super) fn over(
     }))
 }
 
-/// Returns true if a request belongs to the protocol. No bucket has the name `minio`, so the path names
-/// no object. In a virtual-hosted request it is an object of the bucket that the host names.
+/// Returns true if a request belongs to the protocol. No bucket has the name `minio`, so the path
+/// names no object. In a virtual-hosted request it is an object of the bucket that the host names.
 pub(super) fn is_for(gateway: &Gateway, method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
     madmin::is_ours(uri.path()) && gateway.claimed(method, uri, headers).bucket.is_none()
 }

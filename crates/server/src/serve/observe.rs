@@ -30,8 +30,8 @@ use crate::metrics::Metrics;
 use crate::metrics_listener::{Pages, StatusOf};
 use crate::operator;
 
-/// Registers the metrics of the volume, its upkeep, its stores, the cache, and the usage of the first
-/// `buckets_max` buckets. As many buckets have a label of their own in metrics of requests.
+/// Registers the metrics of the volume, its upkeep, its stores, the cache, and the usage of the
+/// first `buckets_max` buckets. As many buckets have a label of their own in metrics of requests.
 pub(crate) fn register(metrics: &Metrics, backend: &Backend, buckets_max: u32) {
     let admin = operator::over(Arc::clone(&backend.meta));
     metrics.edge.set_buckets_max(usize::try_from(buckets_max).unwrap_or(usize::MAX));
@@ -78,8 +78,8 @@ pub(super) fn is_stopping<S: Service>(edge: &Arc<Edge<S>>) -> IsStopping {
     Arc::new(move || edge.upgrade().is_none_or(|edge| edge.is_draining()))
 }
 
-/// Returns the sources of the pages for operators. The readiness check fails if `is_stopping` returns
-/// true, or if a store or the session does not answer.
+/// Returns the sources of the pages for operators. The readiness check fails if `is_stopping`
+/// returns true, or if a store or the session does not answer.
 pub(crate) fn pages(
     metrics: Arc<Metrics>,
     settings: &VolumeSettings,

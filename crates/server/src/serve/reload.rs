@@ -18,8 +18,8 @@ use crate::config::{Common, File, OpenIdRole, Serving};
 use crate::logging::LogFilter;
 use crate::{private, web_roles};
 
-/// The sources of the settings that SIGHUP reads again: the configuration file, and the options that
-/// override it, which a running process keeps.
+/// The sources of the settings that SIGHUP reads again: the configuration file, and the options
+/// that override it, which a running process keeps.
 #[derive(Debug)]
 pub(crate) struct SettingsSource {
     pub(crate) config: Option<PathBuf>,

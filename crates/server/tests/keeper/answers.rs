@@ -1,5 +1,5 @@
-//! Changes that are committed while their worker is killed: the next worker replies without a second
-//! execution.
+//! Changes that are committed while their worker is killed: the next worker replies without a
+//! second execution.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -89,8 +89,8 @@ struct Held {
 }
 
 impl Held {
-    /// Makes a change, and kills the worker before the database's response to the commit arrives. Returns true
-    /// if that worker has executed the change, so that the next one only replies.
+    /// Makes a change, and kills the worker before the database's response to the commit arrives.
+    /// Returns true if that worker has executed the change, so that the next one only replies.
     fn lose(&mut self, needle: &[u8], change: fn(&Path) -> io::Result<()>) -> bool {
         thread::sleep(ALONE);
         look(&self.folder);

@@ -11,7 +11,8 @@ use crate::kept::{Kept, can_mount, redis};
 /// A user without privileges.
 const SOMEBODY: u32 = 12_345;
 
-/// The limit of time of df(1) while the database does not answer: each of its calls waits for a second.
+/// The limit of time of df(1) while the database does not answer: each of its calls waits for a
+/// second.
 const DF_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Prints the file handle of a path.

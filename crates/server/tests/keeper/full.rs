@@ -13,11 +13,12 @@ const ROOM: &str = "size=32m";
 
 const MEGABYTE: usize = 1 << 20;
 
-/// The limit of megabytes to write: more than the space of the blocks and the memory for dirty data.
+/// The limit of megabytes to write: more than the space of the blocks and the memory for dirty
+/// data.
 const MOST: usize = 256;
 
-/// The limit of time until a write fails: a full store answers, so the write does not wait as for an
-/// unreachable one.
+/// The limit of time until a write fails: a full store answers, so the write does not wait as for
+/// an unreachable one.
 const TOLD_WITHIN: Duration = Duration::from_secs(30);
 
 /// A small file system, until it is dropped.

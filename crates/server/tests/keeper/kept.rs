@@ -54,8 +54,8 @@ pub(crate) fn redis() -> Option<Database> {
     None
 }
 
-/// Creates the volume of a data directory with a gateway that is stopped again, because a mount creates
-/// none.
+/// Creates the volume of a data directory with a gateway that is stopped again, because a mount
+/// creates none.
 pub(crate) fn make_volume(data: &Path, meta: Option<&str>, options: &[&str]) {
     if data.join("volume.place").exists() {
         return;

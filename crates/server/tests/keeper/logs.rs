@@ -1,5 +1,5 @@
-//! The logs and the listener of a mount: rotation by SIGHUP, lines of the access log, and metrics that
-//! outlive a worker.
+//! The logs and the listener of a mount: rotation by SIGHUP, lines of the access log, and metrics
+//! that outlive a worker.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

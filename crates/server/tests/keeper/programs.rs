@@ -28,7 +28,8 @@ fn on_each_engine(test: impl Fn(Kept)) {
     }
 }
 
-/// Creates, renames and removes names. Each step fails if the previous one was executed twice or not at all.
+/// Creates, renames and removes names. Each step fails if the previous one was executed twice or
+/// not at all.
 fn names(bucket: &Path, end: &AtomicBool) -> u32 {
     let mut rounds = 0;
     while !end.load(Ordering::Relaxed) {
@@ -182,8 +183,8 @@ fn unsynced_data_survives_a_killed_worker() {
     });
 }
 
-/// A program that waits for a lock of fcntl(2), prints a line when it has it, and releases it at the end of
-/// its standard input.
+/// A program that waits for a lock of fcntl(2), prints a line when it has it, and releases it at
+/// the end of its standard input.
 const LOCKER: &str = "
 import fcntl, sys
 file = open(sys.argv[1], 'r+')
@@ -269,8 +270,8 @@ fn a_program_that_waits_for_the_database_can_be_killed() {
     }
 }
 
-/// Kills a waiting program. The kernel reports the first signal only, so a signal that the program handles
-/// before must not hide the one that ends it.
+/// Kills a waiting program. The kernel reports the first signal only, so a signal that the program
+/// handles before must not hide the one that ends it.
 fn kill_a_waiting_program(handles_one_before: bool) {
     let Some((redis, kept)) = over_redis() else { return };
     let bucket = kept.path("bucket");
@@ -298,8 +299,8 @@ fn kill_a_waiting_program(handles_one_before: bool) {
     });
 }
 
-/// The kernel closes inherited files before a new program starts. While such a close waits, reads of the
-/// process in `/proc` block.
+/// The kernel closes inherited files before a new program starts. While such a close waits, reads
+/// of the process in `/proc` block.
 #[test]
 fn a_program_starts_while_the_close_of_an_inherited_file_waits() {
     let Some((redis, kept)) = over_redis() else { return };

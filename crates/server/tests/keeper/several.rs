@@ -62,8 +62,8 @@ memory[:4] = b'then'
 sys.stdin.readline()
 ";
 
-/// Counts in an open database, and prints the number of acknowledged commits. Both programs read from it
-/// before one of them starts.
+/// Counts in an open database, and prints the number of acknowledged commits. Both programs read
+/// from it before one of them starts.
 const COUNTS: &str = "
 import os, sqlite3, sys, time
 base = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)

@@ -1,5 +1,5 @@
-//! Places that are misspelt, missing or not mounted: no command creates files there, and no volume is
-//! split.
+//! Places that are misspelt, missing or not mounted: no command creates files there, and no volume
+//! is split.
 
 #[cfg(all(feature = "mysql", feature = "postgres", feature = "redis"))]
 mod servers;

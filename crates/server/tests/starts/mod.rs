@@ -13,8 +13,8 @@ const FAILED: i32 = 1;
 const AWAY: i32 = 75;
 const WRONG: i32 = 78;
 
-/// Each failed start prints one line with the action and the cause, no backtrace, and exits with this
-/// status.
+/// Each failed start prints one line with the action and the cause, no backtrace, and exits with
+/// this status.
 fn expect_failures(folder: &Folder, status: i32, cases: &[Case<'_>]) {
     for (arguments, variables, parts) in cases {
         let arguments = [&["serve"], *arguments].concat();

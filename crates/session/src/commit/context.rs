@@ -58,14 +58,14 @@ pub enum Outcome {
     Committed,
     /// One of the plan's own guards failed. Nothing was changed. The caller may plan again.
     Refused {
-        /// The index, in the plan's list of guards, of the guard that failed. A guard is a condition
-        /// on a record, so the caller learns which record another writer has changed.
+        /// The index, in the plan's list of guards, of the guard that failed. A guard is a
+        /// condition on a record, so the caller learns which record another writer has changed.
         guard: usize,
         /// The record that the guard found, if there is one.
         found: Option<Value>,
     },
-    /// The plan was not committed and never will be: the store did not accept it, or its outcome was
-    /// unknown and the resolver has aborted it. The caller may send it again.
+    /// The plan was not committed and never will be: the store did not accept it, or its outcome
+    /// was unknown and the resolver has aborted it. The caller may send it again.
     Aborted(String),
     /// The plan failed. Only with [`VolumeError::Unknown`] it may have been committed.
     Failed(VolumeError),

@@ -19,8 +19,8 @@ use crate::slots::TakenSlot;
 
 /// Yields to other tasks before a batch is closed. Tasks that waited for the same pack or commit as
 /// the first plan's caller are about to add plans of their own, and so are requests that have just
-/// arrived. More yields collect hardly more plans. Each yield of an idle runtime wakes another of its
-/// threads, so [`wait_for_ready_tasks`] skips them where no plan can come.
+/// arrived. More yields collect hardly more plans. Each yield of an idle runtime wakes another of
+/// its threads, so [`wait_for_ready_tasks`] skips them where no plan can come.
 const YIELDS_BEFORE_BATCH: usize = 4;
 
 /// The size of a batch of plans so far.
@@ -94,9 +94,9 @@ pub(super) async fn serve(context: Arc<CommitContext>, mut queue: mpsc::Receiver
     }
 }
 
-/// Lets ready tasks add their plans to the batch of `first`. Does not wait if all running operations
-/// have their plans in the queue, so that a program on a mount that makes one change at a time gets
-/// its answer earlier.
+/// Lets ready tasks add their plans to the batch of `first`. Does not wait if all running
+/// operations have their plans in the queue, so that a program on a mount that makes one change at
+/// a time gets its answer earlier.
 async fn wait_for_ready_tasks(
     context: &CommitContext,
     first: &QueuedPlan,

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use store::{Guard, Key, Plan, Write};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Most operations that may reserve records after a refusal. Further operations still wait for
@@ -37,6 +38,19 @@ struct Reserved {
     ranges: Vec<(Key, Key)>,
     /// Cancelled when the reservation ends.
     ended: CancellationToken,
+    /// The time after which operations wait no longer for this one; `None` without a limit.
+    expires: Option<Instant>,
+}
+
+/// A reservation for which an operation has to wait.
+#[derive(Debug)]
+pub(super) struct Earlier {
+    /// The place of the operation that has the reservation.
+    pub(super) place: u64,
+    /// Cancelled when the reservation ends.
+    pub(super) ended: CancellationToken,
+    /// The time after which the reservation does not count any more; `None` without a limit.
+    pub(super) expires: Option<Instant>,
 }
 
 impl Table {
@@ -46,12 +60,15 @@ impl Table {
     }
 
     /// Finds the latest reservation of a record that `plan` writes, among those before `place`, or
-    /// among all if there is no place. Returns a token that is cancelled when that reservation
-    /// ends.
-    pub(super) fn earlier(&self, plan: &Plan, place: Option<u64>) -> Option<CancellationToken> {
+    /// among all if there is no place.
+    pub(super) fn earlier(&self, plan: &Plan, place: Option<u64>) -> Option<Earlier> {
+        self.earlier_of(plan.writes.iter().filter_map(record_of).collect(), place)
+    }
+
+    /// As [`Table::earlier`], for an operation that changes these records.
+    pub(super) fn earlier_of(&self, mut written: Vec<&Key>, place: Option<u64>) -> Option<Earlier> {
         let rows = self.rows();
         let before = place.unwrap_or(u64::MAX);
-        let mut written: Vec<&Key> = plan.writes.iter().filter_map(record_of).collect();
         written.sort_unstable();
         let by_key = written.iter().filter_map(|key| rows.keys.get(key)?.range(..before).last());
         let by_key = by_key.max().copied();
@@ -64,23 +81,33 @@ impl Table {
         let later = by_key.map_or(0, |place| place + 1);
         let mut by_range = rows.places.range(later..before.max(later)).rev();
         let by_range = by_range.find(|(_, reserved)| touches(reserved)).map(|(place, _)| *place);
-        let earlier = by_range.or(by_key)?;
-        rows.places.get(&earlier).map(|reserved| reserved.ended.clone())
+        let place = by_range.or(by_key)?;
+        let Reserved { ended, expires, .. } = rows.places.get(&place)?;
+        Some(Earlier { place, ended: ended.clone(), expires: *expires })
     }
 
     /// Takes the last place in the queue of refused operations and reserves the records of these
-    /// guards. Returns the place, or `None` if there are [`RESERVATIONS_MAX`] places.
-    pub(super) fn join(&self, guards: &[Guard]) -> Option<u64> {
+    /// guards. Other operations wait for it until `expires`, if that is given. Returns the place,
+    /// or `None` if there are [`RESERVATIONS_MAX`] places.
+    pub(super) fn join(&self, guards: &[Guard], expires: Option<Instant>) -> Option<u64> {
         let mut rows = self.rows();
         if rows.places.len() >= RESERVATIONS_MAX {
             return None;
         }
         let place = rows.next_place;
         rows.next_place += 1;
-        rows.places.insert(place, Reserved::default());
+        rows.places.insert(place, Reserved { expires, ..Reserved::default() });
         self.len.store(rows.places.len(), Ordering::Relaxed);
         rows.reserve(place, guards);
         Some(place)
+    }
+
+    /// Reserves the records of these guards for the operation at `place`, too. Returns false if its
+    /// place has expired.
+    pub(super) fn reserve_too(&self, place: u64, guards: &[Guard]) -> bool {
+        let mut rows = self.rows();
+        rows.reserve(place, guards);
+        rows.places.contains_key(&place)
     }
 
     /// Replaces the records that the operation at `place` has reserved by those of these guards.
@@ -91,6 +118,7 @@ impl Table {
     }
 
     /// Ends the reservation of the operation at `place` and wakes the operations that wait for it.
+    /// Does nothing if it has ended before.
     pub(super) fn leave(&self, place: u64) {
         let mut rows = self.rows();
         rows.release(place);

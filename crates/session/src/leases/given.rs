@@ -23,8 +23,8 @@ pub(super) struct Given {
     /// Time until which the peer gets no lease, because it did not acknowledge a notice before the
     /// promise ended, and has acknowledged none since.
     pub(super) silent_until: Option<Moment>,
-    /// True if caches outside of the peer's process may rely on the lease, so that only time ends the
-    /// promise.
+    /// True if caches outside of the peer's process may rely on the lease, so that only time ends
+    /// the promise.
     pub(super) outlives_link: bool,
     /// The end of the last promise over an ended link on which caches outside of the peer's process
     /// may rely. A new process of the peer may not know them, so it cannot acknowledge for them.

@@ -26,7 +26,8 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Returns the time until which the lease lasts, which may have passed; `None` if there is none.
+    /// Returns the time until which the lease lasts, which may have passed; `None` if there is
+    /// none.
     pub(super) fn until(&self) -> Option<Moment> {
         self.until
     }

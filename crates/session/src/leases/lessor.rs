@@ -110,8 +110,8 @@ impl State {
         number
     }
 
-    /// Ends the waits of a batch whose promises have passed. Returns the longest remaining wait with
-    /// the signal of its end; `None` if the batch may be sent.
+    /// Ends the waits of a batch whose promises have passed. Returns the longest remaining wait
+    /// with the signal of its end; `None` if the batch may be sent.
     fn remaining_wait(&mut self, number: u64) -> Option<(Duration, Arc<Notify>)> {
         let batch = self.batches.get_mut(&number)?;
         let peers = &mut self.peers;

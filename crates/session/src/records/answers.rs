@@ -1,9 +1,9 @@
 //! Answers to reads from current entries, those certainly equal to the store's records.
 //!
 //! Invariant: an answer is true as of one instant. All entries of an answer are current when the
-//! last one is found, or the answer is given up. For example, a read of a dentry and of its inode is
-//! answered if both entries are current. If a batch that writes the inode is sent in between, the
-//! lookup begins again.
+//! last one is found, or the answer is given up. For example, a read of a dentry and of its inode
+//! is answered if both entries are current. If a batch that writes the inode is sent in between,
+//! the lookup begins again.
 
 use store::{CounterKey, Entry, Follow, Key, Read, ReadResult, Target, Value};
 
@@ -144,8 +144,8 @@ impl RecordCache {
         }
     }
 
-    /// Returns the first `count` names that may exist in a range of dentries. Returns `None` if they
-    /// are not known.
+    /// Returns the first `count` names that may exist in a range of dentries. Returns `None` if
+    /// they are not known.
     fn page_names(
         &self,
         range: (&Key, &Key),

@@ -1,12 +1,12 @@
 //! Directories of which the cache knows all names that may exist.
 //!
 //! A directory becomes *complete* in one of two ways. A directory that this session has created is
-//! empty at first, since its inode number was never used before. A directory that a mount has listed
-//! from its first name to its last has the names that the pages returned. While the session is
-//! authoritative, names enter it only by batches of this session and by batches of which a peer gave
-//! notice, and each name is registered here before its batch is sent. For example, `tar`, `git` and
-//! `npm` look up each file that they are about to create: a name that was never registered is absent,
-//! and no read is needed.
+//! empty at first, since its inode number was never used before. A directory that a mount has
+//! listed from its first name to its last has the names that the pages returned. While the session
+//! is authoritative, names enter it only by batches of this session and by batches of which a peer
+//! gave notice, and each name is registered here before its batch is sent. For example, `tar`,
+//! `git` and `npm` look up each file that they are about to create: a name that was never
+//! registered is absent, and no read is needed.
 //!
 //! The invariant: if a directory is complete in the generation in which the session is
 //! authoritative, `names` contains each dentry of the directory that the store has. The converse
@@ -22,7 +22,8 @@
 //! - A name leaves the set when the verdict of a batch shows that it is absent, if no other batch
 //!   raced. Otherwise it stays, also if its batch fails.
 //! - The memory is bounded. The directories that were registered first are dropped first, each with
-//!   all its names. A listing that needs more than [`LISTING_SHARE`] of the memory is dropped alone.
+//!   all its names. A listing that needs more than [`LISTING_SHARE`] of the memory is dropped
+//!   alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;

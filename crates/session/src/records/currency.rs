@@ -17,8 +17,8 @@
 //!   until the outcome is known.
 //! - If it came from a read: no such batch ended between the sending of the read and its answer.
 //! - The session is authoritative. An entry is current in one *generation*. A change of the set of
-//!   peers begins a new generation, and so does a batch of a peer without notice. So no entry has to
-//!   be visited.
+//!   peers begins a new generation, and so does a batch of a peer without notice. So no entry has
+//!   to be visited.
 //!
 //! A batch of a peer counts as in flight from its notice until the peer reports its end.
 //!
@@ -239,8 +239,8 @@ impl Currency {
         self.end_authority(in_flight);
     }
 
-    /// Returns the time until which no other session changes records without notice, the state of the
-    /// cache, and the reason. `None` if a peer may change records without notice.
+    /// Returns the time until which no other session changes records without notice, the state of
+    /// the cache, and the reason. `None` if a peer may change records without notice.
     pub(super) fn relied_on(&self) -> Option<(Moment, SeqlockRead, Basis)> {
         let seen = self.begin_read()?;
         let Authority { generation, until, basis } = self.authority();

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-/// Reads of single records and of pages of listings, in one second, from which leases are worth their
-/// messages.
+/// Reads of single records and of pages of listings, in one second, from which leases are worth
+/// their messages.
 pub(crate) const DEMAND_MIN: u64 = 20;
 
 /// The number of reads since the last [`Demand::take`], while the session has peers.

@@ -1,23 +1,24 @@
-//! Pages that clients list: the names of directories, each with its dentry and the head of its inode.
+//! Pages that clients list: the names of directories, each with its dentry and the head of its
+//! inode.
 //!
 //! A page of a listing does not read whole inodes, so its records cannot answer other reads. They
 //! have a budget of their own: a client that lists millions of keys evicts no record that a writer
-//! needs. For example, the first `ListObjectsV2` of a folder reads its pages from the store and keeps
-//! them here, and the second one needs no round trip. After a PUT into the folder the new name is
-//! answered from the entries of the record cache, and all other names from here.
+//! needs. For example, the first `ListObjectsV2` of a folder reads its pages from the store and
+//! keeps them here, and the second one needs no round trip. After a PUT into the folder the new
+//! name is answered from the entries of the record cache, and all other names from here.
 //!
 //! The invariant, for a listing of the generation in which the session is authoritative: `names`
-//! contains each dentry before `to` that the store has, and each dentry and head that is kept equals
-//! the store's.
+//! contains each dentry before `to` that the store has, and each dentry and head that is kept
+//! equals the store's.
 //!
 //! - A page extends a listing if it leaves no gap behind it. The first page begins a listing.
 //! - Before a batch of this session is sent, and when a peer gives notice of one, its names are
-//!   registered without their dentries, and the heads of its inodes are dropped. A page that is read
-//!   again replaces all names of its part.
+//!   registered without their dentries, and the heads of its inodes are dropped. A page that is
+//!   read again replaces all names of its part.
 //! - A listing takes at most one part in [`LISTING_SHARE`] of the memory. Of a larger directory the
 //!   first names are kept.
-//! - The listing that was kept first is evicted first. A listing that has answered a read since then
-//!   is kept for one more turn, so a scan of many directories evicts its own pages first.
+//! - The listing that was kept first is evicted first. A listing that has answered a read since
+//!   then is kept for one more turn, so a scan of many directories evicts its own pages first.
 //!
 //! This module does not know which reads and batches are in flight: see [`super::pages`].
 
@@ -147,8 +148,8 @@ impl Listings {
     }
 
     /// Returns the first `count` names that may exist in `start..end`, which belongs to one
-    /// directory, with the targets that `follow` asks for. Returns `None` if the names are not known
-    /// in `generation`.
+    /// directory, with the targets that `follow` asks for. Returns `None` if the names are not
+    /// known in `generation`.
     pub(super) fn names(
         &self,
         (start, end): (&Key, &Key),
@@ -184,8 +185,8 @@ impl Listings {
         })
     }
 
-    /// Handles a batch, of this session or of a peer, that writes these records and is not sent yet:
-    /// registers its names, and drops the records that it changes.
+    /// Handles a batch, of this session or of a peer, that writes these records and is not sent
+    /// yet: registers its names, and drops the records that it changes.
     pub(super) fn sending(&self, keys: &[Key]) {
         let concerns = |kept: &Kept, key: &Key| match key.space() {
             space::DENTRY => kept.listings.contains_key(&Ino(key.partition())),
@@ -211,8 +212,8 @@ impl Listings {
         kept.evict_to(self.bytes_max, None);
     }
 
-    /// Keeps a page, unless an earlier part of its directory is unknown or the listing has become too
-    /// large. `is_current` returns true if the record of a key is as it was read.
+    /// Keeps a page, unless an earlier part of its directory is unknown or the listing has become
+    /// too large. `is_current` returns true if the record of a key is as it was read.
     pub(super) fn learn_page(&self, page: ListingPage<'_>, is_current: impl Fn(&Key) -> bool) {
         let listed = |entry: &Entry| {
             let inode = self.to_head.target(&entry.value);

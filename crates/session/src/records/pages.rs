@@ -3,8 +3,8 @@
 //! A caller says for each read how its pages are kept:
 //!
 //! - [`Pages::Nodes`]: a mount lists a directory. The records of the page become entries of the
-//!   cache, because the kernel asks for them next. For example, `ls -l` reads a page of 1,000 names,
-//!   and then asks for each of these names and inodes: see [`super::complete_directories`].
+//!   cache, because the kernel asks for them next. For example, `ls -l` reads a page of 1,000
+//!   names, and then asks for each of these names and inodes: see [`super::complete_directories`].
 //! - [`Pages::Heads`]: an S3 client lists a bucket. The page answers the next listing and nothing
 //!   else, so it is kept apart: see [`super::listings`].
 //!
@@ -29,8 +29,8 @@ pub(crate) enum Pages {
 }
 
 impl ReadInFlight {
-    /// Stores the pages that the read returned, with all their names and inodes. The store was asked
-    /// after this read was registered.
+    /// Stores the pages that the read returned, with all their names and inodes. The store was
+    /// asked after this read was registered.
     pub(crate) fn found_pages(self, reads: &[Read], found: &[ReadResult], pages: Pages) {
         let currency = &self.cache.currency;
         let in_flight = currency.in_flight();
@@ -87,7 +87,8 @@ impl RecordCache {
         }
     }
 
-    /// Stores a page of a listing, all names that exist in this range with the heads of their inodes.
+    /// Stores a page of a listing, all names that exist in this range with the heads of their
+    /// inodes.
     fn learn_listing(
         &self,
         in_flight: &InFlight,

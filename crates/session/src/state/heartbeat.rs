@@ -44,8 +44,8 @@ pub(crate) struct Heartbeat {
     pub(crate) session_ended: Arc<tokio::sync::Notify>,
 }
 
-/// Longest text about reads in a heartbeat, in bytes. A longer one, with the long address of a peer,
-/// is cut.
+/// Longest text about reads in a heartbeat, in bytes. A longer one, with the long address of a
+/// peer, is cut.
 const READS_BYTES_MAX: usize = 240;
 
 /// The reason of fencing if a slot is not as this session wrote it.

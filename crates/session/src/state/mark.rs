@@ -16,13 +16,13 @@
 //! were restored without the mark. For example, an operator mistypes `--blocks`: the start is
 //! refused, and nothing is written.
 //!
-//! Several gateways of a new volume can start at the same time, each over a location of its own. Each
-//! marks its location with another id. The first commit decides: the others remove the marks that
-//! they have written, and are refused. Two gateways over one shared location find one mark, and both
-//! start.
+//! Several gateways of a new volume can start at the same time, each over a location of its own.
+//! Each marks its location with another id. The first commit decides: the others remove the marks
+//! that they have written, and are refused. Two gateways over one shared location find one mark,
+//! and both start.
 //!
-//! An adoption draws a new id, so the previous location is refused from then on. A copy of a location
-//! with its mark cannot be distinguished from the original until one of both is adopted.
+//! An adoption draws a new id, so the previous location is refused from then on. A copy of a
+//! location with its mark cannot be distinguished from the original until one of both is adopted.
 
 use std::collections::HashSet;
 
@@ -54,8 +54,8 @@ const MARK_SUFFIX: &str = " format 1\n";
 /// The operator's choices if blocks belong to another volume.
 const ADVICE: &str = "give the --meta that belongs to them, or another --blocks";
 
-/// The volume to which blocks belong and the id of their location, as in the mark: the object beside
-/// the blocks.
+/// The volume to which blocks belong and the id of their location, as in the mark: the object
+/// beside the blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockOwner {
     volume: [u8; 16],
@@ -130,8 +130,8 @@ pub(super) async fn check_free(
     Err(VolumeError::Refused(format!("{whose}, but the metadata store is new: {ADVICE}{or}")))
 }
 
-/// Fails if the volume's block location was marked before, and the given location has no mark or the
-/// mark of another location of the volume.
+/// Fails if the volume's block location was marked before, and the given location has no mark or
+/// the mark of another location of the volume.
 pub(super) fn check_kept(
     owner: Option<BlockOwner>,
     volume: &VolumeRecord,
@@ -232,8 +232,8 @@ pub(super) async fn claim(
         Err(error) if error.kind() == BlockErrorKind::Conflict => Some(error),
         Err(error) => return Err(error.into()),
     };
-    // Read back after a success, too: a bucket that does not support conditional writes may keep the
-    // mark of another process.
+    // Read back after a success, too: a bucket that does not support conditional writes may keep
+    // the mark of another process.
     match (read(blocks).await?, conflict) {
         (Some(owner), _) => Ok(Claimed { owner, is_new: owner == ours }),
         (None, Some(error)) => Err(error.into()),

@@ -135,8 +135,8 @@ pub async fn check_block_owner(
 }
 
 /// Records in the store that the location with this id has the volume's mark, the object that names
-/// the volume. Of several processes that do so at the same time, one changes the record. Returns the
-/// volume's record; in `Err`, the one with the location of another process.
+/// the volume. Of several processes that do so at the same time, one changes the record. Returns
+/// the volume's record; in `Err`, the one with the location of another process.
 async fn note_place(
     store: &dyn MetaStore,
     mut volume: VolumeRecord,

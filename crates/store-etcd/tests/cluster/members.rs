@@ -179,8 +179,9 @@ async fn a_member_that_is_full_refuses_commits_and_says_the_remedy() {
     member.restart();
     let store = server::open(&member.fresh("volume")).await;
     let long = "x".repeat(500_000);
-    // 4 MiB have room for fewer commits of 500 KB. On a busy machine the first try of a commit can time
-    // out before the next one finds no room: then its outcome is unknown, and the next commit is refused.
+    // 4 MiB have room for fewer commits of 500 KB. On a busy machine the first try of a commit can
+    // time out before the next one finds no room: then its outcome is unknown, and the next commit
+    // is refused.
     let mut refused = None;
     for _ in 0..40 {
         let writes = [put(key(1, "a"), &long), Write::Add(counter(1), 1)];
@@ -224,7 +225,8 @@ async fn a_compaction_gives_snapshots_an_error_and_readers_of_the_feed_what_they
         let revision = status.lines().find_map(|line| line.strip_prefix("\"Revision\" : "));
         member.etcdctl(&["compact", revision.expect("a revision")]);
     };
-    // On a busy machine the watch can be behind, and what it has not received at a compaction is a gap.
+    // On a busy machine the watch can be behind, and what it has not received at a compaction is a
+    // gap.
     let received = async {
         loop {
             let changes = store.changes(Some(&next)).await.expect("the feed");

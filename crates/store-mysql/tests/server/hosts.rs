@@ -202,8 +202,8 @@ fn a_primary_that_stood_still_during_a_failover_is_not_read() {
         execute(&at(&bench.server), "CREATE TABLE proof (n INT)").await;
         until_held(&store, "new").await;
         // This store has connections that survived the pause. Its next check uses the successor, if
-        // the former primary does not answer yet. Otherwise it finds two servers that accept writes,
-        // and uses none of them until the former primary is read-only.
+        // the former primary does not answer yet. Otherwise it finds two servers that accept
+        // writes, and uses none of them until the former primary is read-only.
         let read = [Read::Record { key: key(1, "a"), follow: None }];
         let begun = Instant::now();
         loop {

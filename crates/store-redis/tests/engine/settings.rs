@@ -221,7 +221,8 @@ async fn a_server_out_of_memory_refuses_whole_batches() {
     }
 }
 
-/// Returns the settings of TLS with a new certificate of these names, and the file of its authority.
+/// Returns the settings of TLS with a new certificate of these names, and the file of its
+/// authority.
 pub(crate) fn certify(folder: &Path, names: &[&str]) -> ([(&'static str, String); 4], String) {
     let key_pair = KeyPair::generate().expect("a key");
     let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();

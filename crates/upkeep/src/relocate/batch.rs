@@ -1,7 +1,7 @@
 //! The content of one new block, and the places of the bytes in it.
 //!
-//! For example, two files name the bytes 0 to 300 and 200 to 500 of one pack. The new block gets the
-//! bytes 0 to 500 once, and each file gets a slice of them.
+//! For example, two files name the bytes 0 to 300 and 200 to 500 of one pack. The new block gets
+//! the bytes 0 to 500 once, and each file gets a slice of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -114,7 +114,8 @@ impl Batch {
     /// Returns the ranges of old blocks to read, sorted by block and offset.
     pub(super) fn spans(&self) -> Vec<Span> {
         let mut slices: Vec<&Slice> = self.slices().collect();
-        // Sorting by block and offset makes close runs of a block neighbours, which one read covers.
+        // Sorting by block and offset makes close runs of a block neighbours, which one read
+        // covers.
         slices.sort_unstable_by_key(|slice| (slice.block, slice.offset, slice.length));
         // Copies of a file name the same run.
         slices.dedup_by_key(|slice| (slice.block, slice.offset, slice.length));

@@ -125,9 +125,8 @@ impl Upkeep {
     }
 
     /// Separates the files whose bodies wait in their records (are staged inline) from those that
-    /// are no longer staged inline. For files that have
-    /// lost their names only the orphan is read. A file whose record cannot be decoded is in neither
-    /// list and keeps its mark.
+    /// are no longer staged inline. For files that have lost their names only the orphan is read. A
+    /// file whose record cannot be decoded is in neither list and keeps its mark.
     async fn find_bodies(&self, inos: &[Ino]) -> Result<FoundBodies, VolumeError> {
         let (mut staying, mut gone, mut others) = (Vec::new(), Vec::new(), Vec::new());
         let mut batch = Batch::for_pack();

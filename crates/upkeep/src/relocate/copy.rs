@@ -101,8 +101,8 @@ impl Upkeep {
                     copy[place..place + piece.len()].copy_from_slice(piece);
                     place += piece.len();
                 }
-                // The checksum is taken from the bytes as read, so that `verify` detects an error of
-                // this copy.
+                // The checksum is taken from the bytes as read, so that `verify` detects an error
+                // of this copy.
                 sums.push((slice, sealed::content_checksum(&found)));
             }
             tokio::task::consume_budget().await;

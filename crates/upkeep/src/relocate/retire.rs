@@ -11,9 +11,9 @@
 //!
 //! **Invariant.** A pass that finds nothing has looked at every block and every inode that existed
 //! during the whole pass. If nothing can be written under the key meanwhile, nothing is left under
-//! it: a block is listed as long as it exists, referenced or not, and no other place has bytes under
-//! a ring key. So the caller *closes* the key first, and waits for the writers that may not know it
-//! ([`Upkeep::wait_for_writers`]).
+//! it: a block is listed as long as it exists, referenced or not, and no other place has bytes
+//! under a ring key. So the caller *closes* the key first, and waits for the writers that may not
+//! know it ([`Upkeep::wait_for_writers`]).
 //!
 //! Content with a client's key (SSE-C) cannot move, because its key depends on its block. Parts of
 //! open uploads do not move either. A pass counts both.
@@ -42,8 +42,8 @@ use super::step::Moves;
 use crate::upkeep::Upkeep;
 
 /// The time after which nothing is written under a key that was closed, although other sessions
-/// exist. A session that has not read the record of the key by then was fenced; each of its puts and
-/// commits that was under way has ended.
+/// exist. A session that has not read the record of the key by then was fenced; each of its puts
+/// and commits that was under way has ended.
 pub const WRITERS_GRACE: Duration = Duration::from_mins(2);
 
 /// The timeout for one put of a block, as `content::Deadlines` has it by default.

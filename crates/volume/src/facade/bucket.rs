@@ -257,8 +257,8 @@ impl Volume {
         .await
     }
 
-    /// Sets the configuration of encryption of a bucket, and the mode of new objects in it, if it has
-    /// one. `None` removes both.
+    /// Sets the configuration of encryption of a bucket, and the mode of new objects in it, if it
+    /// has one. `None` removes both.
     pub async fn set_default_encryption(
         &self,
         name: &str,

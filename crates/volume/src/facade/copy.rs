@@ -146,7 +146,7 @@ impl Volume {
         source: &Object,
         mode: &ObjectMode,
     ) -> Result<Option<StagedContent>, VolumeError> {
-        let may_share = mode.may_share(source.file.encryption.as_ref(), source.key.as_ref());
+        let may_share = mode.may_share_with(source);
         // A staged inline body moves to a block soon, so its bytes are copied instead of shared.
         // The placement policy decides as for any other body if it is staged inline again.
         if may_share && !source.file.content.is_staged_inline() {
@@ -162,9 +162,9 @@ impl Volume {
     }
 }
 
-/// Returns the entity tag of a copy: that of the source, whose content the copy has. If one of them is
-/// encrypted under a key of the client, the tag is a new opaque one, because it must not show that
-/// both have the same content.
+/// Returns the entity tag of a copy: that of the source, whose content the copy has. If one of them
+/// is encrypted under a key of the client, the tag is a new opaque one, because it must not show
+/// that both have the same content.
 fn tag_of_copy(source: &Object, mode: &ObjectMode) -> Result<Tag, VolumeError> {
     if mode.key().is_some() || source.key.is_some() {
         return Ok(Tag::opaque(opaque_tag()?));

@@ -1,7 +1,7 @@
 //! Parts of an upload that are ranges of other objects.
 //!
-//! For example, a client copies an object of 8 GB by two parts of 4 GB. No data moves: the parts name
-//! the blocks of the source.
+//! For example, a client copies an object of 8 GB by two parts of 4 GB. No data moves: the parts
+//! name the blocks of the source.
 
 use std::ops::Range;
 
@@ -21,8 +21,8 @@ impl Volume {
     ///
     /// The part's MD5 is the source's if the whole of a source with an MD5 is copied. Otherwise it
     /// is a value derived from the source's tag and the range, because nothing is read to hash it.
-    /// `mode` is the mode of the upload: see [`ObjectMode::opened`]. `sum` is a checksum of the range
-    /// that the caller has computed, in addition to those of the source.
+    /// `mode` is the mode of the upload: see [`ObjectMode::opened`]. `sum` is a checksum of the
+    /// range that the caller has computed, in addition to those of the source.
     #[expect(clippy::too_many_arguments, reason = "the parameters of UploadPartCopy")]
     pub async fn copy_part(
         &self,
@@ -54,7 +54,7 @@ impl Volume {
         // A part has no holes. Those of a sparse file are written as zeros.
         let held: u64 = slices.iter().map(|slice| u64::from(slice.length)).sum();
         let inline = matches!(source.file().content, Content::Inline(_));
-        let may_share = mode.may_share(source.file().encryption.as_ref(), source.key());
+        let may_share = mode.may_share_with(source);
         if !may_share || inline || held < range.end - range.start {
             let hint = Some(range.end - range.start);
             let keys = self.object_keys(mode).await?;

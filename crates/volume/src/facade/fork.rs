@@ -136,8 +136,8 @@ struct Walk<'a> {
 
 impl Volume {
     /// Creates a bucket with the current content of `source`, with the same account, ownership
-    /// controls, public access block and default encryption. The new bucket shares the source's blocks and keeps no
-    /// versions. Object locks and access control lists are not copied.
+    /// controls, public access block and default encryption. The new bucket shares the source's
+    /// blocks and keeps no versions. Object locks and access control lists are not copied.
     ///
     /// Entries that other clients create in the new bucket in the meantime stay as they are.
     ///

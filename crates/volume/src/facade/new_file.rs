@@ -1,7 +1,7 @@
 //! Files whose creation is committed together with their first content.
 //!
-//! For example, a mount that has the volume alone answers `open(2)` of a new file with the result of
-//! [`Volume::plan_file`], and at `close(2)` commits name and bytes with [`Volume::make_file`].
+//! For example, a mount that has the volume alone answers `open(2)` of a new file with the result
+//! of [`Volume::plan_file`], and at `close(2)` commits name and bytes with [`Volume::make_file`].
 
 use content::StagedContent;
 use ledger::Note;

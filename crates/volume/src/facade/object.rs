@@ -61,6 +61,13 @@ impl Object {
         &self.file
     }
 
+    /// Returns the keys of the records that lead to the object, and of its inode. While nobody
+    /// changes them, the key has this object, with this content and these headers.
+    pub(super) fn records(&self) -> Vec<Key> {
+        let dentries = self.dentries.iter().map(|(key, _)| key.clone());
+        dentries.chain([key::inode(self.ino)]).collect()
+    }
+
     /// Gives the object the key of the client (SSE-C) that the request has, so that its content can
     /// be read and copied. Does nothing for an object in another mode.
     ///

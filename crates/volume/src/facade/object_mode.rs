@@ -8,6 +8,7 @@ use std::sync::Arc;
 use keyring::{KEY_BYTES, ObjectEncryptionKey};
 use record::Encryption;
 
+use super::object::Object;
 use super::randomness::random;
 use crate::VolumeError;
 
@@ -59,11 +60,12 @@ impl ObjectMode {
         Ok(ObjectMode { encryption: Some(Encryption::Customer(Box::new(seal))), key: Some(key) })
     }
 
-    /// Returns the mode that a record has, for example that of an upload. `customer` is the key that
-    /// the request has; modes other than `Customer` do not use it.
+    /// Returns the mode that a record has, for example that of an upload. `customer` is the key
+    /// that the request has; modes other than `Customer` do not use it.
     ///
     /// # Errors
-    /// Fails with `WrongCustomerKey` if the mode is `Customer` and the key is missing or another one.
+    /// Fails with `WrongCustomerKey` if the mode is `Customer` and the key is missing or another
+    /// one.
     pub fn opened(
         encryption: Option<&Encryption>,
         customer: Option<&[u8; KEY_BYTES]>,
@@ -90,8 +92,14 @@ impl ObjectMode {
         self.key.as_ref()
     }
 
-    /// Returns true if content in this mode may reference the blocks and the inline bytes of content
-    /// in that mode, which has this object key.
+    /// Returns true if a copy in this mode may reference the blocks and the inline bytes of
+    /// `source`.
+    pub fn may_share_with(&self, source: &Object) -> bool {
+        self.may_share(source.file.encryption.as_ref(), source.key.as_ref())
+    }
+
+    /// Returns true if content in this mode may reference the blocks and the inline bytes of
+    /// content in that mode, which has this object key.
     pub(super) fn may_share(
         &self,
         encryption: Option<&Encryption>,

@@ -178,12 +178,13 @@ impl Volume {
 
 impl Trashed {
     /// Returns the time from which an item's days in the trash count, if a pass first saw it at
-    /// `seen`, and the time is `now`. That is the writer's time, but not earlier than `seen` by more
-    /// than `day` nanoseconds.
+    /// `seen`, and the time is `now`. That is the writer's time, but not earlier than `seen` by
+    /// more than `day` nanoseconds.
     ///
-    /// If the writer's time is later than `seen`, one of the two clocks is wrong: that of the writer
-    /// was fast, or that of the gateway which saw the item was slow. The later time counts, so that a
-    /// slow clock ends no item's days early. A time that is still to come was certainly wrong.
+    /// If the writer's time is later than `seen`, one of the two clocks is wrong: that of the
+    /// writer was fast, or that of the gateway which saw the item was slow. The later time counts,
+    /// so that a slow clock ends no item's days early. A time that is still to come was certainly
+    /// wrong.
     fn lost(&self, seen: Timestamp, day: i64, now: Timestamp) -> Timestamp {
         let written = if self.since <= now { self.since } else { seen };
         written.max(Timestamp(seen.0.saturating_sub(day)))

@@ -1,9 +1,9 @@
 //! Writers of content, and the keys under which they encrypt it.
 //!
-//! The caller names the mode of the content: that of the request, of the bucket, or of the file that
-//! is written. The current ring key of this mode is taken before the writer is made, so a rotation
-//! takes effect with the next body. For example, a PUT into a bucket with SSE-S3 gets a writer under
-//! the current key of the volume.
+//! The caller names the mode of the content: that of the request, of the bucket, or of the file
+//! that is written. The current ring key of this mode is taken before the writer is made, so a
+//! rotation takes effect with the next body. For example, a PUT into a bucket with SSE-S3 gets a
+//! writer under the current key of the volume.
 
 use content::{ContentKeys, ContentWriter};
 use keyring::Protection;
@@ -17,8 +17,8 @@ impl Volume {
     /// Returns the keys under which new content in this mode is encrypted now.
     ///
     /// # Errors
-    /// [`VolumeError::Encryption`] if the mode has no usable key; [`FsError::NeedsCustomerKey`] for a
-    /// mode that needs a key of the client: see [`Volume::object_keys`].
+    /// [`VolumeError::Encryption`] if the mode has no usable key; [`FsError::NeedsCustomerKey`] for
+    /// a mode that needs a key of the client: see [`Volume::object_keys`].
     pub async fn content_keys(
         &self,
         encryption: Option<&Encryption>,
@@ -62,8 +62,8 @@ fn under(writer: ContentWriter, keys: Option<&ContentKeys>) -> ContentWriter {
     }
 }
 
-/// Returns the ring keys that content in this mode needs. Content under a client's key needs none of
-/// its own, so it is encrypted as content without a mode.
+/// Returns the ring keys that content in this mode needs. Content under a client's key needs none
+/// of its own, so it is encrypted as content without a mode.
 fn protection(encryption: Option<&Encryption>) -> Protection {
     match encryption {
         None | Some(Encryption::Customer(_)) => Protection::Volume,

@@ -92,8 +92,8 @@ async fn plans_of_ready_tasks_share_a_round_trip() {
     assert!(commits <= most, "{commits} commits, though one is enough for each of {TURNS} turns");
 }
 
-/// A program on a mount that makes one change after the other has no plan to share a commit with, so
-/// its change must not wait for other ready tasks.
+/// A program on a mount that makes one change after the other has no plan to share a commit with,
+/// so its change must not wait for other ready tasks.
 #[tokio::test]
 async fn a_single_change_of_a_mount_does_not_wait_for_other_tasks() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));

@@ -269,7 +269,8 @@ async fn two_gateways_that_create_one_volume_share_its_mark() {
     assert_eq!(one.upkeep.sweep(SweepOptions::default()).await.unwrap().listed, 0);
 }
 
-/// A copy of the location with its mark becomes the location by adoption, and the original is refused.
+/// A copy of the location with its mark becomes the location by adoption, and the original is
+/// refused.
 #[tokio::test(start_paused = true)]
 async fn an_adopted_copy_replaces_the_original() {
     let (store, original) = memory();

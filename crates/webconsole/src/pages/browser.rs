@@ -68,8 +68,8 @@ pub(crate) async fn show(visit: &Visit<'_>, bucket: &str) -> Result<Reply, ApiEr
     Ok(page(visit, &found, Tab::Objects, &content))
 }
 
-/// Returns the folder of a prefix, up to its last slash. For example, the search for `2026/be` shows,
-/// and uploads to, names in the folder `2026/`.
+/// Returns the folder of a prefix, up to its last slash. For example, the search for `2026/be`
+/// shows, and uploads to, names in the folder `2026/`.
 fn folder_of(prefix: &str) -> &str {
     prefix.rfind('/').map_or("", |slash| &prefix[..=slash])
 }

@@ -86,7 +86,8 @@ pub(crate) async fn show(visit: &Visit<'_>, name: &str) -> Result<Reply, ApiErro
     Ok(layout::show(visit, name, Section::Policies, &content))
 }
 
-/// Returns the editor of a policy with this name. `seen` is the entity tag of the state that it shows.
+/// Returns the editor of a policy with this name. `seen` is the entity tag of the state that it
+/// shows.
 fn editor(
     visit: &Visit<'_>,
     (name, seen): (&str, &str),

@@ -110,9 +110,9 @@ pub(crate) fn admin(log: &Path) -> Result<String> {
     Ok(url.strip_prefix("http://").context("the metrics have no address")?.to_owned())
 }
 
-/// Returns the URL of a listener of a gateway, which the gateway writes to its log when it is ready.
-/// `name` is the field of the log, for example `console`. The port answers earlier, so this waits up
-/// to [`ANNOUNCED_WITHIN`] for the line.
+/// Returns the URL of a listener of a gateway, which the gateway writes to its log when it is
+/// ready. `name` is the field of the log, for example `console`. The port answers earlier, so this
+/// waits up to [`ANNOUNCED_WITHIN`] for the line.
 pub(crate) fn announced(log: &Path, name: &str) -> Result<String> {
     let began = Instant::now();
     loop {

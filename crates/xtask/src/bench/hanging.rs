@@ -2,8 +2,8 @@
 //!
 //! A call to a mount whose server is stuck never returns, and the thread or program that made it
 //! ignores signals. So only separate threads and programs access mounts, and each has a time limit.
-//! After the limit, the caller's `abort` aborts the mounts, and all calls to them fail. For example,
-//! a `tar` that hangs ends after [`WORK_LIMIT`], and the benchmark reports it.
+//! After the limit, the caller's `abort` aborts the mounts, and all calls to them fail. For
+//! example, a `tar` that hangs ends after [`WORK_LIMIT`], and the benchmark reports it.
 
 use std::path::Path;
 use std::process::Command;

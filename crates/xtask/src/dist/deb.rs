@@ -1,4 +1,5 @@
-//! The Debian package: program, units, configuration, manual, completions and the list of its parts.
+//! The Debian package: program, units, configuration, manual, completions and the list of its
+//! parts.
 //!
 //! dpkg-deb packs a folder that this module fills. The scripts and units are files of `contrib`;
 //! manual and completions come from the program itself. For example, `ashlar manual` writes the
@@ -50,8 +51,8 @@ pub(super) fn pack(workspace: &Workspace, program: &Path, folder: &Path) -> Resu
     Ok(package)
 }
 
-/// Returns the version for dpkg: the one of the program, and for a build without a release's version
-/// also the time and the commit of the sources, so that later builds count as newer.
+/// Returns the version for dpkg: the one of the program, and for a build without a release's
+/// version also the time and the commit of the sources, so that later builds count as newer.
 fn version(workspace: &Workspace, program: &Path) -> Result<String> {
     let about = output(&path(program), &["version"])?;
     let version = about.trim_start_matches("ashlar ").to_owned();

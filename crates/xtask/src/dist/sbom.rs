@@ -1,8 +1,8 @@
 //! The list of the parts of the program (SBOM), in the JSON of `CycloneDX` 1.5.
 //!
-//! It follows from `cargo metadata` of the locked dependencies: the crates that the program `ashlar`
-//! links, or that take part in its build, with version, licence, checksum and edges. Crates of tests
-//! alone are left out. For example, `hyper` is a component with the package URL
+//! It follows from `cargo metadata` of the locked dependencies: the crates that the program
+//! `ashlar` links, or that take part in its build, with version, licence, checksum and edges.
+//! Crates of tests alone are left out. For example, `hyper` is a component with the package URL
 //! `pkg:cargo/hyper@1.12.0`.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -24,8 +24,8 @@ use crate::engines::{Databases, Engine};
 use crate::servers::{ACCESS_KEY, Blocks, SECRET_KEY, Server};
 use crate::tools::Tools;
 
-/// The time limit of one suite, with a debug build on two busy cores: the longest one takes 13 minutes
-/// beside the tests in Rust.
+/// The time limit of one suite, with a debug build on two busy cores: the longest one takes 13
+/// minutes beside the tests in Rust.
 const SUITE_LIMIT: Duration = Duration::from_mins(20);
 
 /// The suites, each with its Python environment. A suite is the files `test_NAME.py` and
@@ -66,8 +66,8 @@ const LIFECYCLE: &str = "lifecycle";
 /// The suite of the administration API, which MinIO does not have.
 const ADMIN: &str = "admin";
 
-/// The suite of MinIO's administration protocol with MinIO's client. It also reads the results by the
-/// administration API, so it does not run against MinIO.
+/// The suite of MinIO's administration protocol with MinIO's client. It also reads the results by
+/// the administration API, so it does not run against MinIO.
 const MADMIN: &str = "madmin";
 
 /// The suite of the console, which a browser runs. Like [`BROWSER`], it depends on the scheme.
@@ -93,8 +93,8 @@ const SUITES_ON_A_SERVER: [&str; 1] = ["boto3"];
 /// The files of these suites that a plain run takes on SQLite only. They test permissions, the
 /// delivery of access logs, and keys of encryption. The gateway decides on permissions after it has
 /// read the records, stores a log as it stores each object, and encrypts content before it stores
-/// it, so the engine makes no difference. Encrypted blocks in MinIO are read and copied by the other
-/// files about encryption.
+/// it, so the engine makes no difference. Encrypted blocks in MinIO are read and copied by the
+/// other files about encryption.
 const FILES_ON_ONE_ENGINE: [&str; 8] = [
     "test_boto3_access.py",
     "test_boto3_conditions.py",
@@ -126,9 +126,9 @@ const FILES_OVER_HTTP: [&str; 14] = [
     "test_console_openid.py",
 ];
 
-/// The suites of a plain run on the drawn engine alone, the one that the date selects. Their requests
-/// are those of `boto3` in other clients' words, or they move content, so the engine makes no
-/// difference, and each run takes them once.
+/// The suites of a plain run on the drawn engine alone, the one that the date selects. Their
+/// requests are those of `boto3` in other clients' words, or they move content, so the engine makes
+/// no difference, and each run takes them once.
 const SUITES_ON_THE_DRAWN_ENGINE: [&str; 7] =
     ["mc", MADMIN, "s3fs", "pyarrow", "rclone", "restic", "s3cmd"];
 
@@ -144,8 +144,8 @@ const LIFECYCLE_DAY: &str = "2";
 /// The time between deliveries of access logs of buckets, so that their tests do not wait.
 const LOG_INTERVAL: (&str, &str) = ("ASHLAR_BUCKET_LOG_INTERVAL_SECONDS", "1");
 
-/// The static key management service of gateways: MinIO's variable, and its value, the name of a key
-/// and 32 bytes in base64.
+/// The static key management service of gateways: MinIO's variable, and its value, the name of a
+/// key and 32 bytes in base64.
 const KMS: (&str, &str) =
     ("MINIO_KMS_SECRET_KEY", "test-key:pO3upElrwuEXSoFwCfnZPdSsmt/xWeFa0N9KgDijwVs=");
 

@@ -26,8 +26,8 @@ const SUITES: [&str; 3] = [IMAGE, "package", CHART];
 /// The suite of the image.
 const IMAGE: &str = "image";
 
-/// The suite of the chart. Its tool takes minutes of CPU time to build, and the suite depends on the
-/// chart and the options of the program alone. So a plain run takes it when `SQLite` is drawn.
+/// The suite of the chart. Its tool takes minutes of CPU time to build, and the suite depends on
+/// the chart and the options of the program alone. So a plain run takes it when `SQLite` is drawn.
 const CHART: &str = "chart";
 
 /// The time limit of a suite, and of the build of its images without a kept base image.

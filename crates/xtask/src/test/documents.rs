@@ -1,9 +1,10 @@
 //! The documentation of all members, made from the build.
 //!
-//! `cargo doc` analyses each dependency again, because it takes no metadata from a build. But `cargo
-//! test --doc` gives rustdoc the libraries of the build. So the step lets cargo start this program
-//! instead of rustdoc, and this program starts rustdoc with the same arguments, but for `--test`.
-//! For example, cargo wants the examples of `store` to be tested, and gets the pages of `store`.
+//! `cargo doc` analyses each dependency again, because it takes no metadata from a build. But
+//! `cargo test --doc` gives rustdoc the libraries of the build. So the step lets cargo start this
+//! program instead of rustdoc, and this program starts rustdoc with the same arguments, but for
+//! `--test`. For example, cargo wants the examples of `store` to be tested, and gets the pages of
+//! `store`.
 //!
 //! Cargo does that for libraries. This program adds the other targets of the package: programs and
 //! examples.
@@ -16,16 +17,16 @@ use anyhow::{Context as _, Result, bail};
 
 use super::steps::{Run, StepOutcome};
 
-/// The variable by which the step tells this program to act as rustdoc. Its value is the folder of the
-/// pages.
+/// The variable by which the step tells this program to act as rustdoc. Its value is the folder of
+/// the pages.
 const PAGES: &str = "ASHLAR_XTASK_PAGES";
 
-/// The arguments by which cargo names the test of examples, each with the number of its values. They do
-/// not fit documentation.
+/// The arguments by which cargo names the test of examples, each with the number of its values.
+/// They do not fit documentation.
 const OF_TESTS: [(&str, usize); 2] = [("--test", 0), ("--test-run-directory", 1)];
 
-/// Makes the pages of all members, with their private items. A warning, such as one of a link that leads
-/// nowhere, is a failure.
+/// Makes the pages of all members, with their private items. A warning, such as one of a link that
+/// leads nowhere, is a failure.
 pub(super) fn step(run: &Run<'_>) -> Result<StepOutcome> {
     let mut command = run.linting_cargo();
     command
@@ -50,8 +51,8 @@ impl Documents {
         Some(Self { pages: pages.into(), arguments: std::env::args_os().skip(1).collect() })
     }
 
-    /// Makes the pages of a library, and of the programs and examples of its package. Returns false if
-    /// rustdoc finds faults.
+    /// Makes the pages of a library, and of the programs and examples of its package. Returns false
+    /// if rustdoc finds faults.
     pub(crate) fn make(&self) -> Result<bool> {
         let arguments = without(&self.arguments, &OF_TESTS);
         let mut passed = self.rustdoc(&arguments)?;

@@ -41,8 +41,9 @@ const SUITES_OF_MINUTES: [&str; 2] = ["postgres", "many"];
 /// compare the file view with S3, so engines can give different results.
 const SUITES_ON_TWO_ENGINES: [&str; 2] = ["model", "views"];
 
-/// The suites of a plain run on the drawn engine alone, the one that the date selects for more tests.
-/// They use the cache and the locks of the mount, and each engine only as any other suite does.
+/// The suites of a plain run on the drawn engine alone, the one that the date selects for more
+/// tests. They use the cache and the locks of the mount, and each engine only as any other suite
+/// does.
 const SUITES_ON_THE_DRAWN_ENGINE: [&str; 3] = ["fsx", "mmap", "sqlite"];
 
 /// A cell of the file view: a volume over one engine, mounted by a gateway, and the suites to run

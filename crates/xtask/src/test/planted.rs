@@ -218,8 +218,8 @@ impl Copy {
             // The processes of a test of leases must have the fault too.
             .env_remove("ASHLAR_BIN")
             .env("ASHLAR_TEST_REQUIRE_SERVICES", "1")
-            // A fault of leases shows if the next lease begins before the change feed reports a write.
-            // The feed of Redis leaves the most time for that.
+            // A fault of leases shows if the next lease begins before the change feed reports a
+            // write. The feed of Redis leaves the most time for that.
             .env("ASHLAR_TEST_DRAWN", Engine::Redis.name())
             .env("ASHLAR_TEST_SEED", SEED.to_string())
             .env("ASHLAR_TEST_VIEW_STEPS", steps.to_string());
@@ -325,8 +325,8 @@ fn git(folder: &Path) -> Command {
 }
 
 /// Returns the complaint, the panic text with which a prover reports a fault, from the log of its
-/// run, with the act before it if the prover is the model. `passed` is true if the run had no failed
-/// test. Fails with the reason if the log does not show that the prover has found the fault.
+/// run, with the act before it if the prover is the model. `passed` is true if the run had no
+/// failed test. Fails with the reason if the log does not show that the prover has found the fault.
 fn complaint(prover: &Prover, passed: bool, log: &str) -> Result<String, &'static str> {
     if passed {
         return Err("the test passes with the fault");

@@ -18,8 +18,8 @@ use crate::engines::{self, Engine};
 use crate::progress::{Mark, Progress};
 use crate::workspace::Workspace;
 
-/// The time limit of a cargo step. The longest one, all tests, takes a third of it alone on a machine
-/// with two cores, and a little more than half of it beside client suites.
+/// The time limit of a cargo step. The longest one, all tests, takes a third of it alone on a
+/// machine with two cores, and a little more than half of it beside client suites.
 const CARGO_LIMIT: Duration = Duration::from_mins(55);
 
 /// The longest time in which a cargo step writes nothing. The longest compilation and the longest
@@ -27,9 +27,9 @@ const CARGO_LIMIT: Duration = Duration::from_mins(55);
 const QUIET_LIMIT: Duration = Duration::from_mins(8);
 
 /// The number of places for jobs that run at the same time. A job is the tests in Rust, or all
-/// suites of one cell, that is, of one server. A cell takes one place. A client waits for its server,
-/// and some suites wait for times such as the end of a key, so three cells keep two cores busy. The
-/// tests in Rust take two places: many of them run at the same time.
+/// suites of one cell, that is, of one server. A cell takes one place. A client waits for its
+/// server, and some suites wait for times such as the end of a key, so three cells keep two cores
+/// busy. The tests in Rust take two places: many of them run at the same time.
 const PLACES: usize = 3;
 
 /// The number of log lines that the report of a failed step shows.
@@ -43,8 +43,8 @@ pub(crate) struct Options {
     /// "rust". May be given several times.
     ///
     /// Client suites run in cells. The cells folder-http and minio-http have SQLite as engine, with
-    /// blocks in a folder or in MinIO. The cells postgres-http, mysql-http, redis-http and etcd-http have
-    /// blocks in MinIO. Each cell also exists with https.
+    /// blocks in a folder or in MinIO. The cells postgres-http, mysql-http, redis-http and
+    /// etcd-http have blocks in MinIO. Each cell also exists with https.
     #[arg(long, value_name = "NAME")]
     pub(super) only: Vec<String>,
     /// Test only this metadata engine: the tests of its crate, the gateway's tests and the client
@@ -198,9 +198,9 @@ impl Steps<'_> {
         })
     }
 
-    /// Runs `work` for each job, so many at a time as [`PLACES`] allow. `places` returns the number of
-    /// places that a job takes. Jobs start in the order of `jobs`. The steps of a job are recorded
-    /// together, in the same order.
+    /// Runs `work` for each job, so many at a time as [`PLACES`] allow. `places` returns the number
+    /// of places that a job takes. Jobs start in the order of `jobs`. The steps of a job are
+    /// recorded together, in the same order.
     pub(super) fn with_each<T: Sync>(
         &mut self,
         jobs: &[T],

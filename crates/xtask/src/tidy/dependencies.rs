@@ -51,9 +51,9 @@ const FOR_TESTS: [&str; 4] = ["databases", "faulty", "fuzz", "proxy"];
 /// of the workspace, because otherwise the tests of that crate could not use them.
 const FOR_ALL_TESTS: [&str; 2] = ["databases", "proxy"];
 
-/// Pairs of crates of which neither may depend on the other. S3 and files are two views of a volume.
-/// A session and content know `publication`, the contract between them. The operations of a volume
-/// and the background work on it meet in `maintained` only.
+/// Pairs of crates of which neither may depend on the other. S3 and files are two views of a
+/// volume. A session and content know `publication`, the contract between them. The operations of a
+/// volume and the background work on it meet in `maintained` only.
 const PEERS: [(&str, &str); 3] =
     [("gateway", "fuse"), ("session", "content"), ("volume", "upkeep")];
 

@@ -22,9 +22,14 @@ const CLOCKS: [&str; 2] = ["now_utc", "now_local"];
 /// clock.
 const PURE_HASHING: [&str; 3] = ["CrcCombiner", "Crc", "Md5"];
 
-/// The allowed task-locals, each with its crate: the costs of an operation, and the HTTP/2 stream
-/// of a task.
-const TASK_LOCALS: [(&str, &str); 2] = [("session", "COST"), ("edge", "FLOW")];
+/// The allowed task-locals, each with its crate: the costs of an operation, its place in the queue
+/// of contention over several tries, and the HTTP/2 stream of a task.
+const TASK_LOCALS: [(&str, &str); 3] =
+    [("session", "COST"), ("session", "PLACE"), ("edge", "FLOW")];
+
+/// The most columns of a line of a comment. `cargo fmt` has the same limit for code. Rows of tables
+/// and blocks in fences may be longer.
+const COLUMNS_MAX: usize = 100;
 
 /// Types and macros that create a global value at its first use.
 const LAZY: [&str; 6] =
@@ -62,6 +67,7 @@ pub(super) fn violations(text: &str, package: &str, is_test: bool) -> Vec<Findin
             found.push((number + 1, format!("{word}: finish the work or remove it")));
         }
     }
+    found.extend(wide_comments(text));
     match TokenStream::from_str(text) {
         Ok(tokens) => {
             let rules = Rules {
@@ -82,6 +88,23 @@ pub(super) fn violations(text: &str, package: &str, is_test: bool) -> Vec<Findin
             rules.walk(tokens, &mut found);
         }
         Err(error) => found.push((error.span().start().line, format!("does not parse: {error}"))),
+    }
+    found
+}
+
+/// Returns the lines of comments that are longer than [`COLUMNS_MAX`].
+fn wide_comments(text: &str) -> Vec<Finding> {
+    let (mut found, mut in_fence) = (Vec::new(), false);
+    for (number, line) in text.lines().enumerate() {
+        let Some(comment) = line.trim_start().strip_prefix("//") else {
+            in_fence = false;
+            continue;
+        };
+        let comment = comment.trim_start_matches(['/', '!']).trim_start();
+        in_fence ^= comment.starts_with("```");
+        if line.chars().count() > COLUMNS_MAX && !in_fence && !comment.starts_with('|') {
+            found.push((number + 1, format!("a comment has at most {COLUMNS_MAX} columns")));
+        }
     }
     found
 }

@@ -73,6 +73,21 @@ fn only_listed_task_locals_are_allowed() {
 }
 
 #[test]
+fn comments_fit_into_the_columns_of_code() {
+    let (fits, wide) = ("a".repeat(96), "a".repeat(97));
+    assert!(found("volume", &format!("/// {fits}\nfn f() {{}}")).is_empty());
+    for mark in ["///", "// ", "//!"] {
+        let text = format!("{mark} {wide}");
+        let error = ["a comment has at most 100 columns"];
+        assert_eq!(found("volume", &format!("{text}\n")), error, "{text}");
+    }
+    assert!(found("volume", &format!("//! | {wide} |\n")).is_empty(), "a table");
+    let fence = format!("//! ```text\n//! {wide}\n//! ```\n");
+    assert!(found("volume", &fence).is_empty(), "a diagram");
+    assert_eq!(found("volume", &format!("{fence}//! {wide}\n")).len(), 1, "after the fence");
+}
+
+#[test]
 fn a_pure_crate_does_not_reach_a_runtime() {
     assert_eq!(reaches("namespace", &["bytes", "tokio"]), ["namespace is pure but reaches tokio"]);
     assert_eq!(reaches("keyring", &["record", "hyper"]), ["keyring is pure but reaches hyper"]);

@@ -1,12 +1,12 @@
 //! PostgreSQL with two standbys, managed by Patroni with etcd.
 //!
-//! Replication is synchronous and strict: the primary acknowledges a commit only after a standby has
-//! it, and Patroni promotes no other standby. Patroni starts PostgreSQL as a process of its own
+//! Replication is synchronous and strict: the primary acknowledges a commit only after a standby
+//! has it, and Patroni promotes no other standby. Patroni starts PostgreSQL as a process of its own
 //! session, so both have to be ended or stopped.
 //!
-//! Patroni uses version 2 of etcd's interface. Over version 3, Patroni 3.0.2 renews a lease that has
-//! expired and writes the leader key without a condition. So a primary that was stopped between these
-//! steps takes the role back from its successor, and the commits of the successor are lost.
+//! Patroni uses version 2 of etcd's interface. Over version 3, Patroni 3.0.2 renews a lease that
+//! has expired and writes the leader key without a condition. So a primary that was stopped between
+//! these steps takes the role back from its successor, and the commits of the successor are lost.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -25,8 +25,8 @@ use crate::program::{find, output_of, program, run};
 /// Seconds until a silent primary loses its role. Patroni renews the role each second.
 const TTL: u32 = 10;
 
-/// Limit of the commits, in bytes, that a standby may lack when it takes over. A synchronous standby
-/// lacks no acknowledged commit.
+/// Limit of the commits, in bytes, that a standby may lack when it takes over. A synchronous
+/// standby lacks no acknowledged commit.
 const LAG_MAX: u32 = 1 << 20;
 
 #[derive(Debug)]
@@ -87,8 +87,8 @@ struct Node {
     guard: Child,
 }
 
-/// A shell script that waits for the end of its input, which comes with the end of this process, and
-/// kills the server whose data is in the folder `$0`, with its workers, which may be stopped.
+/// A shell script that waits for the end of its input, which comes with the end of this process,
+/// and kills the server whose data is in the folder `$0`, with its workers, which may be stopped.
 const GUARD: &str = r#"
 read -r _
 pid=$(head -n 1 "$0/postmaster.pid") && grep -aqF "$0" "/proc/$pid/cmdline" &&

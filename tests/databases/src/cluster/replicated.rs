@@ -138,8 +138,8 @@ impl Replicated {
         [states, logs].concat().join("\n")
     }
 
-    /// Makes an old primary a replica. Returns false if it has commits that the present primary does
-    /// not have.
+    /// Makes an old primary a replica. Returns false if it has commits that the present primary
+    /// does not have.
     fn rejoin(&self, number: usize) -> bool {
         let server = &self.servers[number];
         follow(server, self.servers[self.primary].address());

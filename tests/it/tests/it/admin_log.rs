@@ -52,8 +52,8 @@ impl Logged {
         lines
     }
 
-    /// Returns the line of the request itself that got this response, without those of requests of S3
-    /// that it led to.
+    /// Returns the line of the request itself that got this response, without those of requests of
+    /// S3 that it led to.
     #[track_caller]
     fn line(&self, answer: &Answer) -> Value {
         let id = answer.header("x-request-id");
@@ -271,8 +271,8 @@ fn a_login_and_a_change_in_the_console_have_their_person() {
     logged.gateway.stop();
 }
 
-/// A client cannot avoid its line by a disconnect: neither for a change by the API nor for a request
-/// of S3. Each change that was made has one.
+/// A client cannot avoid its line by a disconnect: neither for a change by the API nor for a
+/// request of S3. Each change that was made has one.
 #[test]
 fn twenty_clients_that_disconnect_leave_twenty_lines() {
     let (_folder, logged) = logged();
@@ -316,8 +316,8 @@ fn check_lines(lines: &[Value], made: &[String]) {
     }
 }
 
-/// Sends requests and closes their connections without reading the responses, until
-/// [`DISCONNECTS`] of them have a line without a whole response. Returns all lines of the operation.
+/// Sends requests and closes their connections without reading the responses, until [`DISCONNECTS`]
+/// of them have a line without a whole response. Returns all lines of the operation.
 #[track_caller]
 fn leave_until_logged(
     logged: &Logged,

@@ -1,5 +1,5 @@
-//! Conditional writes decide races, also if each request has its own connection. `races` has the longer
-//! tests, on each engine.
+//! Conditional writes decide races, also if each request has its own connection. `races` has the
+//! longer tests, on each engine.
 
 use std::sync::Barrier;
 

@@ -74,8 +74,8 @@ pub(crate) struct Copies {
 /// The length of a body that is inline in a record.
 const INLINE: usize = 100;
 
-/// The length of a value's body: inline in a record, in a shared block, or in one or more blocks of its
-/// own.
+/// The length of a value's body: inline in a record, in a shared block, or in one or more blocks of
+/// its own.
 fn length(value: Value) -> usize {
     match value % 16 {
         0 => 2 << 20,

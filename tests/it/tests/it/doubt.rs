@@ -161,8 +161,8 @@ fn an_unknown_outcome_is_reported_and_settled_later(engine: Engine) {
             let possible = match (answer.status, cut) {
                 (200, _) => found == content,
                 // The database applied the commit in the first case and never received it in the
-                // second.
-                // One connection to etcd carries all calls, so the reply may be that of another one.
+                // second. One connection to etcd carries all calls, so the reply may be that of
+                // another one.
                 (503, Cut::AfterReply) if told && engine != Engine::Etcd => found == content,
                 (503, Cut::BeforeRequest) => found == last,
                 (503, _) => found == content || found == last,

@@ -1,10 +1,10 @@
-//! Content that is encrypted is nowhere on a disk in the clear: not in the block store, the metadata
-//! store with its logs, the disk cache, the logs of the gateway, or a dump.
+//! Content that is encrypted is nowhere on a disk in the clear: not in the block store, the
+//! metadata store with its logs, the disk cache, the logs of the gateway, or a dump.
 //!
-//! Each body repeats a marker, and `grep` searches all files of the gateway and of its servers for it.
-//! Objects that are not encrypted have another marker. The same search must find that one in the
-//! block store, the metadata store, the disk cache and the dump, so a search that looks at the wrong
-//! files fails.
+//! Each body repeats a marker, and `grep` searches all files of the gateway and of its servers for
+//! it. Objects that are not encrypted have another marker. The same search must find that one in
+//! the block store, the metadata store, the disk cache and the dump, so a search that looks at the
+//! wrong files fails.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -224,8 +224,8 @@ fn check_nothing_is_found(when: &str, folders: &[&Path]) {
     }
 }
 
-/// Writes the content that is not encrypted, and that of each mode while the volume does not encrypt
-/// everything.
+/// Writes the content that is not encrypted, and that of each mode while the volume does not
+/// encrypt everything.
 fn fill_by_modes(client: &Client, folder: Option<&Path>) {
     let kms = format!(
         "<SSEAlgorithm>aws:kms</SSEAlgorithm><KMSMasterKeyID>{}</KMSMasterKeyID>",

@@ -1,9 +1,10 @@
 //! The primary of a cluster of databases is killed or stopped, and a standby takes over, under
 //! clients of two gateways and under programs on a mount.
 //!
-//! No gateway is restarted. With PostgreSQL, MariaDB and etcd no acknowledged write is lost: the history of
-//! all clients is linearizable, and programs find all that they have synced. The replication of
-//! Redis does not wait, so writes may be lost. Then at least one gateway ends and reports it.
+//! No gateway is restarted. With PostgreSQL, MariaDB and etcd no acknowledged write is lost: the
+//! history of all clients is linearizable, and programs find all that they have synced. The
+//! replication of Redis does not wait, so writes may be lost. Then at least one gateway ends and
+//! reports it.
 //!
 //! `ASHLAR_TEST_FAIL_OVERS=20 cargo test -p it --test it failover` is the full proof.
 
@@ -70,8 +71,8 @@ fn acknowledged_writes_survive_a_failover(engine: Engine) {
     );
 }
 
-/// A gateway whose acknowledged writes are lost ends and says so, and the volume is consistent without
-/// them.
+/// A gateway whose acknowledged writes are lost ends and says so, and the volume is consistent
+/// without them.
 #[test]
 fn writes_that_redis_loses_are_reported() {
     let Some((mut fleet, mut cluster)) = Fleet::over_cluster(Engine::Redis) else { return };

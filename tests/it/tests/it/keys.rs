@@ -27,8 +27,8 @@ const MARGIN: Duration = Duration::from_secs(1);
 /// The time after which clients change to a new key, before the end of the old one.
 const CHANGE: Duration = Duration::from_secs(5);
 
-/// The pause of a client between two requests. Without it, the clients would use all cores until the
-/// old key ends.
+/// The pause of a client between two requests. Without it, the clients would use all cores until
+/// the old key ends.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Runs a command that must succeed, and returns its output.

@@ -32,7 +32,8 @@ const READS: u64 = 200;
 /// The longest stop of a gateway with links. A wait for tasks of links would take 30 seconds.
 const STOP_MAX: Duration = Duration::from_secs(15);
 
-/// The longest write while a lessee is stopped: a promise lasts one second, and the machine is busy.
+/// The longest write while a lessee is stopped: a promise lasts one second, and the machine is
+/// busy.
 const STOPPED_WRITE_MAX: Duration = Duration::from_secs(5);
 
 fn remembered(gateway: &Gateway) -> u64 {
@@ -129,7 +130,8 @@ const LAPSED: Duration = Duration::from_millis(2_300);
 /// Reads of a round before its write. Fewer than a session needs to ask for leases.
 const READS_BEFORE_WRITE: usize = 15;
 
-/// Reads of a round after its write. With them the session asks, and has the lease at the last ones.
+/// Reads of a round after its write. With them the session asks, and has the lease at the last
+/// ones.
 const READS_AFTER_WRITE: usize = 20;
 
 /// A gateway that serves no reads for a while has no lease, and its peer writes without notice. The

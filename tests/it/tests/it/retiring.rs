@@ -178,8 +178,8 @@ pub(crate) fn keys_of_blocks(setup: &Setup) -> BTreeSet<u32> {
     setup.block_files().iter().filter_map(|path| key_of_block(path)).collect()
 }
 
-/// Returns the ring key in the header of a block's file; `None` if the file is gone, or has no whole
-/// header yet.
+/// Returns the ring key in the header of a block's file; `None` if the file is gone, or has no
+/// whole header yet.
 fn key_of_block(path: &Path) -> Option<u32> {
     let object = std::fs::read(path).ok()?;
     let number = object.get(24..28)?.try_into().ok()?;

@@ -1,6 +1,6 @@
 //! SIGKILL of the commands that replace the master key and that rotate the ring key. The next run
-//! continues, all content stays readable, all access keys are accepted, and the volume needs the new
-//! master key alone.
+//! continues, all content stays readable, all access keys are accepted, and the volume needs the
+//! new master key alone.
 //!
 //! The test reads the records of the volume while the first command runs, so it kills the command
 //! after a known number of ring keys and secrets. For example, the third of five kills comes after
@@ -332,8 +332,8 @@ fn a_killed_rotation_makes_one_key_or_none(engine: Engine) {
     let Some((mut volume, gateway)) = Volume::new(engine) else { return };
     let begun = Instant::now();
     let mut last = volume.rotate();
-    // The list is half of this time. Some kills come after the usual end, because a command that makes
-    // its key late ends late.
+    // The list is half of this time. Some kills come after the usual end, because a command that
+    // makes its key late ends late.
     let duration = begun.elapsed() * 3 / 5;
     let kills = u32::try_from(scale::ring_kills()).expect("few kills");
     let (mut killed, mut made, mut attempts) = (0, 0, 0);

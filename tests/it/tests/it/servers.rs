@@ -228,8 +228,8 @@ impl Setup {
         Program(spawn(command, &self.folder.join("mount.log")))
     }
 
-    /// Starts a command of the same program on the same volume, and returns at once. Its output goes
-    /// to the file `command.log`.
+    /// Starts a command of the same program on the same volume, and returns at once. Its output
+    /// goes to the file `command.log`.
     pub(crate) fn begin(&self, command: &str, arguments: &[&str]) -> Program {
         let mut command_line = self.command(command);
         command_line.args(arguments);

@@ -76,7 +76,8 @@ fn a_stalled_upload_does_not_delay_the_exit() {
     gateway.stop();
 }
 
-/// A container that starts while the mount exists has a copy of it, which the gateway cannot unmount.
+/// A container that starts while the mount exists has a copy of it, which the gateway cannot
+/// unmount.
 #[test]
 fn a_copy_of_the_mount_in_another_namespace_does_not_delay_the_exit() {
     if !can_mount() {

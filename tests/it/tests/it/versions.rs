@@ -127,8 +127,8 @@ pub(crate) async fn open(
     open_with(store, blocks.clone(), clock, &Arc::default(), false).await
 }
 
-/// The same with these ring keys; if `authoritative_reads`, the session answers reads from its cache
-/// when it may.
+/// The same with these ring keys; if `authoritative_reads`, the session answers reads from its
+/// cache when it may.
 pub(crate) async fn open_with(
     store: &Arc<dyn MetaStore>,
     blocks: Arc<dyn BlockStore>,

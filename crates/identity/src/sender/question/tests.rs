@@ -1,6 +1,6 @@
 //! Each condition key has a value in some request, or policies with the key are refused. The tests
-//! cover each row of the table of keys, and each action with each key of the table and each key that
-//! AWS documents for it.
+//! cover each row of the table of keys, and each action with each key of the table and each key
+//! that AWS documents for it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -73,8 +73,8 @@ pub struct FirstContent {
 
 /// Creates a file as [`PlanFile`] has decided, together with its first content. One round trip if
 /// the directory is cached. Fails with `NameExists`, with `Stale` if the directory is removed, and
-/// with `ContentReplaced` if the bucket has got one of the settings of [`PlanFile`] since: then the caller
-/// creates the file without a content, and writes the content after that.
+/// with `ContentReplaced` if the bucket has got one of the settings of [`PlanFile`] since: then the
+/// caller creates the file without a content, and writes the content after that.
 #[derive(Clone, Debug)]
 pub struct MakeFile<'a> {
     /// The name of the file.

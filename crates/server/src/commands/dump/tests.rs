@@ -171,7 +171,8 @@ async fn an_interrupted_load_is_reported_and_leaves_no_volume() {
     make_volume(&old).await;
     let file = folder.path().join("volume.dump");
     dump(old, dump_to(&file, false)).await.expect("dumped");
-    // The state after the first commit of a load. The tests of the `dump` crate cut loads at each commit.
+    // The state after the first commit of a load. The tests of the `dump` crate cut loads at each
+    // commit.
     let claimed = [&b"ashlar load has not finished "[..], &[1; 16]].concat();
     change(&new, vec![Change::Put(key::volume(), claimed.into())]).await;
     for refused in [

@@ -1,7 +1,7 @@
 //! The output of `ashlar job`: a row or the properties of a job.
 //!
-//! For example, `ashlar job list` in a pipe prints `objects=300, bytes=4096` as the progress of a job,
-//! and `--output json` an object with both counts.
+//! For example, `ashlar job list` in a pipe prints `objects=300, bytes=4096` as the progress of a
+//! job, and `--output json` an object with both counts.
 
 use adminapi::resources::jobs::JobJson;
 

@@ -1,10 +1,10 @@
 //! The wait for the end of a job, with its progress on standard error.
 //!
-//! A terminal has one line that changes. A file or a pipe, for example the log of a nightly task, gets
-//! one line a minute.
+//! A terminal has one line that changes. A file or a pipe, for example the log of a nightly task,
+//! gets one line a minute.
 //!
-//! Limits: [`WAIT_MAX`] for the whole wait, and [`ABSENCES_MAX`] reads in a row without a response, for
-//! example while a gateway restarts.
+//! Limits: [`WAIT_MAX`] for the whole wait, and [`ABSENCES_MAX`] reads in a row without a response,
+//! for example while a gateway restarts.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! `ashlar key` over the API.
 //!
-//! The API names a key together with its user, and the command by its name alone. So a command looks
-//! for a user of this name first, and then for the user that has the key.
+//! The API names a key together with its user, and the command by its name alone. So a command
+//! looks for a user of this name first, and then for the user that has the key.
 
 use admin::AccessKey;
 use http::Method;

@@ -1,7 +1,7 @@
 //! The counters of a mount at one moment, parsed from the text of its metrics.
 //!
-//! For example, the line `ashlar_fuse_operations_total{operation="READ",errno="OK"} 7` adds 7 to the
-//! operation `READ`. Lines of other metrics are ignored.
+//! For example, the line `ashlar_fuse_operations_total{operation="READ",errno="OK"} 7` adds 7 to
+//! the operation `READ`. Lines of other metrics are ignored.
 
 use std::collections::BTreeMap;
 
@@ -148,8 +148,8 @@ impl Sample {
         all
     }
 
-    /// Returns the part of the lookups in the block cache that found their page, from 0 to 1; `None`
-    /// without lookups.
+    /// Returns the part of the lookups in the block cache that found their page, from 0 to 1;
+    /// `None` without lookups.
     pub(super) fn hit_ratio(&self) -> Option<f64> {
         let all = self.cache_hits + self.cache_misses;
         (all > 0).then(|| as_float(self.cache_hits) / as_float(all))

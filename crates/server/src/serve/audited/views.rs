@@ -1,9 +1,9 @@
 //! The entries of the administration API and the console.
 //!
-//! A [`ViewLine`] is the line of one request. It is recorded when the response has been sent, or when
-//! its last owner drops it: a client that disconnects has its line, too. For example, a change runs in a task
-//! of its own; if its client is gone, the task drops the response, and the line has the status of
-//! that response with `whole` false.
+//! A [`ViewLine`] is the line of one request. It is recorded when the response has been sent, or
+//! when its last owner drops it: a client that disconnects has its line, too. For example, a change
+//! runs in a task of its own; if its client is gone, the task drops the response, and the line has
+//! the status of that response with `whole` false.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};

@@ -1,8 +1,8 @@
 //! The delivery of access logs into buckets.
 //!
-//! One task takes buffers at each interval and writes each of them as an object. If a store does not
-//! answer, a buffer is tried again at the next intervals. If the target refuses the log, the lines
-//! are dropped: for example, because the owner of the target has removed its policy.
+//! One task takes buffers at each interval and writes each of them as an object. If a store does
+//! not answer, a buffer is tried again at the next intervals. If the target refuses the log, the
+//! lines are dropped: for example, because the owner of the target has removed its policy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,8 +60,8 @@ impl Deliveries {
         Deliveries { deliverer, tasks }
     }
 
-    /// Delivers all lines once more after `stop`. The lines that are not delivered within 10 seconds
-    /// are lost.
+    /// Delivers all lines once more after `stop`. The lines that are not delivered within 10
+    /// seconds are lost.
     pub(in super::super) async fn end(self) {
         let Deliveries { deliverer, tasks } = self;
         tasks.close();
@@ -123,8 +123,8 @@ impl Deliverer {
         Box::pin(self.gateway.deliver_log(lines, content)).await.map(drop)
     }
 
-    /// Returns the time and the number in the key of an object. They stay the same when the delivery
-    /// is repeated.
+    /// Returns the time and the number in the key of an object. They stay the same when the
+    /// delivery is repeated.
     fn name(&self, buffer: &mut LogBuffer) -> Result<(OffsetDateTime, u64), LogError> {
         if let Some(named) = buffer.named {
             return Ok(named);

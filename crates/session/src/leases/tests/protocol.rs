@@ -180,8 +180,8 @@ async fn a_peer_that_asks_without_acknowledging_gets_no_further_lease() {
     assert_eq!(bench.asked(51), [Message::Grant { number: 51, fresh: true }]);
 }
 
-/// For example, the mount of a `serve --mount` has ended before its kernel acknowledged a notice, and
-/// the gateway goes on.
+/// For example, the mount of a `serve --mount` has ended before its kernel acknowledged a notice,
+/// and the gateway goes on.
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_was_silent_once_gets_a_lease_later() {
     let mut bench = bench(false);

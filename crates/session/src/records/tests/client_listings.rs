@@ -1,4 +1,5 @@
-//! Listings of S3 clients: pages with the heads of inodes, apart from the records that writers need.
+//! Listings of S3 clients: pages with the heads of inodes, apart from the records that writers
+//! need.
 
 use bytes::Bytes;
 use record::key;

@@ -1,8 +1,8 @@
 //! The time of a measurement of files, which has a limit.
 //!
 //! Work on files takes as long as it takes, unlike rounds of requests. So the number of rounds
-//! depends on the machine: another round begins if it is expected to end in time, and no work begins
-//! after the limit. For example, if a round takes 90 s, a limit of 270 s allows three.
+//! depends on the machine: another round begins if it is expected to end in time, and no work
+//! begins after the limit. For example, if a round takes 90 s, a limit of 270 s allows three.
 
 use std::time::{Duration, Instant};
 
@@ -24,8 +24,9 @@ impl Budget {
         Self { began: now, limit, rounds_max, rounds: 0 }
     }
 
-    /// Returns the number of the next round, from 0, or `None` if there is no time for it. The first
-    /// round has no condition. The next one is expected to take as long as the average so far.
+    /// Returns the number of the next round, from 0, or `None` if there is no time for it. The
+    /// first round has no condition. The next one is expected to take as long as the average so
+    /// far.
     pub(super) fn next(&mut self, now: Instant) -> Option<u32> {
         if self.rounds >= self.rounds_max {
             return None;

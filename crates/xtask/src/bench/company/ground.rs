@@ -46,8 +46,8 @@ pub(super) struct Volume<'a> {
     processes: u32,
 }
 
-/// A process that `ashlar mount` started, with its mount. Dropping the value ends the process first,
-/// and then removes the mount.
+/// A process that `ashlar mount` started, with its mount. Dropping the value ends the process
+/// first, and then removes the mount.
 #[derive(Debug)]
 pub(super) struct Mounted {
     child: Child,
@@ -127,8 +127,8 @@ impl<'a> Volume<'a> {
         self.ground.options.settings(self.ground.engine)
     }
 
-    /// Creates the folder of the next process. It has the master key of the first one, without which
-    /// a process cannot open the secrets of the volume's users.
+    /// Creates the folder of the next process. It has the master key of the first one, without
+    /// which a process cannot open the secrets of the volume's users.
     fn next_folder(&mut self) -> Result<PathBuf> {
         self.processes += 1;
         let folder = process_folder(&self.folder, self.processes);

@@ -19,8 +19,8 @@ use super::super::{hanging, meter};
 use super::figure::Spent;
 use super::ground::{Ground, Mounted, Peer, VOLUMES, Volume};
 
-/// The pause between the start of the last process and the first round. Sessions that began or ended
-/// less than a second ago change the state of the others.
+/// The pause between the start of the last process and the first round. Sessions that began or
+/// ended less than a second ago change the state of the others.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// The longest wait for background work of the process that was measured before.
@@ -148,8 +148,8 @@ impl<'a> Mounts<'a> {
         Ok(Some(Spent { counters: Counters::of_text(&text)?, cpu }))
     }
 
-    /// Waits until the work before has ended: dirty pages of the disk, and the deletion of blocks in
-    /// the background, during which the database is busy. Waits for the latter at most
+    /// Waits until the work before has ended: dirty pages of the disk, and the deletion of blocks
+    /// in the background, during which the database is busy. Waits for the latter at most
     /// [`CALM_MAX`].
     pub(super) fn calm(&self) -> Result<()> {
         let folder = std::fs::File::open(self.ground.folder)?;

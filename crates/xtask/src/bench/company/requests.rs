@@ -1,5 +1,5 @@
-//! S3 requests to a gateway in three states: alone on its volume, beside an idle gateway and an idle
-//! mount, and beside a gateway that writes in another bucket.
+//! S3 requests to a gateway in three states: alone on its volume, beside an idle gateway and an
+//! idle mount, and beside a gateway that writes in another bucket.
 //!
 //! For example, the row `HEAD ×16` with three rounds is measured in the order alone, idle, writing;
 //! idle, writing, alone; writing, alone, idle.

@@ -1,5 +1,5 @@
-//! The processes of a measurement of requests: two gateways under load, the peers of one of them, and
-//! the writer at a peer.
+//! The processes of a measurement of requests: two gateways under load, the peers of one of them,
+//! and the writer at a peer.
 //!
 //! For example, the volume `company` has the measured gateway, an idle gateway and an idle mount.
 
@@ -26,8 +26,8 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// requests before it knows that it serves reads, and both kinds of rounds have the same lead-in.
 pub(super) const LEAD_IN: Duration = Duration::from_millis(300);
 
-/// The measured gateway of one volume, the load on it, and its peers. The order of the fields is the
-/// order in which they end.
+/// The measured gateway of one volume, the load on it, and its peers. The order of the fields is
+/// the order in which they end.
 pub(super) struct Side<'a> {
     pub(super) runner: Runner,
     pub(super) peers: Vec<Peer>,

@@ -1,5 +1,5 @@
-//! Work on files of a mount that has its volume alone, and of one beside an idle gateway and an idle
-//! mount.
+//! Work on files of a mount that has its volume alone, and of one beside an idle gateway and an
+//! idle mount.
 //!
 //! The places take each step in turn before the next step begins, and each step begins at another
 //! place. For example, `git status` runs on the mount in company after `git commit` has ended on

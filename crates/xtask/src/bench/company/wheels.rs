@@ -73,7 +73,8 @@ impl Wheels {
         install.args(NAMES.map(|name| format!("bench_{name}")));
         [create, install].map(|mut command| {
             for (name, _) in std::env::vars_os() {
-                // The settings of this user, such as an index of packages, are not part of the work.
+                // The settings of this user, such as an index of packages, are not part of the
+                // work.
                 let text = name.to_string_lossy();
                 if text.starts_with("PIP_") || text.starts_with("PYTHON") {
                     command.env_remove(name);

@@ -94,8 +94,8 @@ impl Scene {
             return Outcome::Reported(report.unwrap_or_else(|| panic!("a silent loss: {lost}")));
         }
         let (figures, gaps) = (load.is_linearizable(), load.longest_gaps(clients.len()));
-        // Without a primary no write is acknowledged, so the load met the fault. The takeover is seen some
-        // time after it has happened.
+        // Without a primary no write is acknowledged, so the load met the fault. The takeover is
+        // seen some time after it has happened.
         let met = gaps.iter().all(|gap| 2 * *gap + IN_FLIGHT >= done.took);
         assert!(met, "writes were acknowledged within {gaps:?}: {done}");
         eprintln!("round {round}: {figures}; no acknowledged write for {gaps:?}");

@@ -1,5 +1,5 @@
-//! The same histories while the wall clock of a gateway jumps. Leases are measured by clocks that no
-//! operator can set, so they end as early as without a jump if the network is cut off.
+//! The same histories while the wall clock of a gateway jumps. Leases are measured by clocks that
+//! no operator can set, so they end as early as without a jump if the network is cut off.
 
 use super::CONNECTED;
 use super::company::Company;

@@ -11,8 +11,8 @@ use crate::fleet::{BlockKind, Engine, Fleet};
 use crate::mounted::{LoneMount, can_mount};
 use crate::servers::{Gateway, Setup, metric, wait_for};
 
-/// Two gateways and two mounts of one volume. The mounts are first, because they need their database
-/// until they are unmounted.
+/// Two gateways and two mounts of one volume. The mounts are first, because they need their
+/// database until they are unmounted.
 #[derive(Debug)]
 pub(super) struct Company {
     pub(super) mounts: Vec<LoneMount>,

@@ -1,9 +1,9 @@
-//! The default encryption of buckets (SSE-S3). A new object or file gets the mode of its bucket, and
-//! keeps it when the default changes.
+//! The default encryption of buckets (SSE-S3). A new object or file gets the mode of its bucket,
+//! and keeps it when the default changes.
 //!
 //! The seed alone chooses the runs and the buckets. The dice are not used, so a seed without
-//! encryption leads to the same operations as before. For example, the runs with planted faults have
-//! seed 1, and their buckets have no default.
+//! encryption leads to the same operations as before. For example, the runs with planted faults
+//! have seed 1, and their buckets have no default.
 
 use std::sync::Arc;
 

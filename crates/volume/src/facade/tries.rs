@@ -1,0 +1,51 @@
+//! The tries of an operation that checks an object and then changes or copies it.
+
+use std::future::Future;
+
+use crate::Volume;
+
+use super::object::Object;
+
+/// The tries of one operation that finds an object, checks it, and commits on the condition that
+/// the key still has it. If another client wins, the operation begins anew.
+///
+/// ```ignore
+/// let mut tries = volume.tries();
+/// loop {
+///     let object = volume.stat(bucket, key).await?;
+///     check(&object)?;
+///     match tries.run(volume.change_object(bucket, key, None, Some(&object), change)).await {
+///         Err(VolumeError::Fs(FsError::OtherObject)) if tries.again(Some(&object)).await => {}
+///         changed => return changed,
+///     }
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Tries<'v> {
+    tries: session::Tries<'v>,
+}
+
+impl Volume {
+    /// Begins the tries of an operation. They end after [`crate::CONTENTION_DEADLINE`].
+    pub fn tries(&self) -> Tries<'_> {
+        Tries { tries: self.session.tries() }
+    }
+}
+
+impl Tries<'_> {
+    /// Runs the part of a try that commits.
+    pub async fn run<F: Future>(&self, commit: F) -> F::Output {
+        self.tries.run(commit).await
+    }
+
+    /// Waits before the next try, after one has failed because another client has changed the
+    /// object. Other operations of this process on the object's key wait until the next try has
+    /// ended, but not for long: see [`session::Tries`]. Without an object, it pauses only: a caller
+    /// that moves many bytes must not let others wait.
+    ///
+    /// Returns false if the time for tries is over.
+    pub async fn again(&mut self, object: Option<&Object>) -> bool {
+        let records = object.map(Object::records).unwrap_or_default();
+        self.tries.again(&records).await
+    }
+}
