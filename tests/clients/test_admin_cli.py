@@ -132,7 +132,7 @@ def test_buckets_and_trash(store, cli, control, bucket):
     same(store, cli, "bucket", "list")
     cli.run("bucket", "quota", bucket, "--none")
     assert " of " not in store.run("bucket", "quota", bucket)
-    assert cli.run("bucket", "trash", bucket, "--trash-days", "3") == "trash         3 days\n"
+    assert cli.run("bucket", "trash", bucket, "--trash-days", "365") == "trash         365 days\n"
     assert cli.run("bucket", "trash", bucket) == store.run("bucket", "trash", bucket)
     for key in ["a/1", "a/2", "b"]:
         control.put_object(Bucket=bucket, Key=key, Body=b"12345")

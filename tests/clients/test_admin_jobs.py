@@ -106,7 +106,7 @@ def test_a_bucket_with_content_is_deleted(api, control):
 def test_a_trash_is_deleted_with_its_bucket(api, control):
     name = fresh_bucket_name()
     control.create_bucket(Bucket=name)
-    api("PUT", f"/buckets/{name}/trash", {"days": 3}, expect=200)
+    api("PUT", f"/buckets/{name}/trash", {"days": 365}, expect=200)
     for number in range(5):
         control.put_object(Bucket=name, Key=str(number), Body=b"x")
     control.delete_object(Bucket=name, Key="0")

@@ -10,10 +10,10 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use crate::answers::AnswerMemory;
 use crate::flow::Flow;
 use crate::hosts::Origin;
 use crate::ids::RequestIds;
@@ -23,11 +23,6 @@ use crate::response::{HeldPermits, RequestRecord, ResponseBody};
 use crate::service::{AccessFacts, Answer, EdgeBody, Refusal, Service};
 use crate::slot::{GivableSlot, NoSlot, RequestSlots};
 use crate::upload::WatchedBody;
-
-/// The limit, in KiB, of all responses that are completely in memory and are being sent to their
-/// clients. Within it, a response needs no slot, that is, its request does not count as in flight
-/// any more.
-const RESPONSES_IN_MEMORY_KIB_MAX: usize = 32 << 10;
 
 /// The lifetime of a readiness result, so that frequent checks do not load the stores.
 pub(crate) const READY_CACHED_FOR: Duration = Duration::from_secs(1);
@@ -39,9 +34,7 @@ pub struct Edge<S> {
     metrics: Arc<EdgeMetrics>,
     ids: RequestIds,
     slots: Arc<RequestSlots>,
-    /// The permits for the memory of responses that are completely in memory, one permit for each
-    /// KiB.
-    in_memory: Arc<Semaphore>,
+    answers: AnswerMemory,
     /// True after the signal to stop, when the readiness check fails and requests are still served.
     draining: AtomicBool,
     /// The last readiness result, and its time.
@@ -57,7 +50,7 @@ impl<S: Service> Edge<S> {
             metrics,
             ids: RequestIds::starting_at(random),
             slots: RequestSlots::new(requests_max),
-            in_memory: Arc::new(Semaphore::new(RESPONSES_IN_MEMORY_KIB_MAX)),
+            answers: AnswerMemory::new(),
             draining: AtomicBool::new(false),
             ready: tokio::sync::Mutex::new(None),
         }
@@ -108,6 +101,7 @@ impl<S: Service> Edge<S> {
         // The watch stays here after the service has dropped the body.
         let (body, upload) = WatchedBody::new(body);
         let (caller, version) = (from.caller(&head.headers), head.version);
+        let host = from.peer.requests(&head.headers);
         let context = self.service.begin(&mut head, id, caller);
         let expects_continue = head.headers.contains_key(header::EXPECT);
         // hyper sends no `100 Continue` for an empty body. botocore then takes the answer for that
@@ -137,11 +131,11 @@ impl<S: Service> Edge<S> {
         // memory. So its slot is released here, also before the rest of an unread request body is
         // drained.
         let Answer { mut response, in_memory, facts } = answer;
-        let mut memory = if in_memory { self.memory_permit(&response) } else { None };
+        let mut memory = if in_memory { self.answers.take(&host, &response) } else { None };
         if in_memory && memory.is_none() && (slot.is_none() || is_fault(&response)) {
             // Without memory for the document of a refusal, the client gets its status only.
             *response.body_mut() = empty();
-            memory = self.memory_permit(&response);
+            memory = self.answers.take(&host, &response);
             slot.take().inspect(|slot| slot.release());
         }
         if memory.is_some() {
@@ -184,15 +178,6 @@ impl<S: Service> Edge<S> {
         };
         let (head, body) = response.into_parts();
         Response::from_parts(head, ResponseBody::new(body, record, Flow::current()).boxed_unsync())
-    }
-
-    /// Returns the permit for the memory of a response that is completely in memory. Returns `None`
-    /// if the limit is reached: then the response keeps its request's slot until the client has
-    /// read it, and a response without a slot is sent without its body.
-    fn memory_permit(&self, response: &Response<EdgeBody>) -> Option<OwnedSemaphorePermit> {
-        let bytes = http_body::Body::size_hint(response.body()).upper().unwrap_or(u64::MAX);
-        let kibibytes = u32::try_from(1 + bytes / 1024).ok()?;
-        Arc::clone(&self.in_memory).try_acquire_many_owned(kibibytes).ok()
     }
 
     /// Returns the service's answer, or a refusal if the service panicked.

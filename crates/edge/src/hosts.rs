@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::HeaderMap;
+use tokio::sync::Semaphore;
 
+use crate::answers::HOST_KIB_MAX;
 use crate::linger::UnreadBody;
 use crate::network::Network;
 use crate::queue::Queue;
@@ -55,12 +57,14 @@ struct KnownHost {
     usage: Arc<HostUsage>,
 }
 
-/// The usage of one host: the number of its open connections, and the queue in which its requests
-/// wait for permission to be in flight.
+/// The usage of one host: the number of its open connections, the queue in which its requests wait
+/// for permission to be in flight, and the memory of its responses.
 #[derive(Debug)]
 struct HostUsage {
     connections: AtomicUsize,
     requests: Queue,
+    /// The permits for the memory of its responses that are in memory, one for each KiB.
+    answers: Arc<Semaphore>,
 }
 
 /// A reference to a host. The table drops the host with its last reference.
@@ -127,10 +131,20 @@ impl HostRequests {
     /// Returns `None` if a trusted proxy names no client: only the limit of all requests applies
     /// then.
     pub(super) fn queue(&self) -> Option<&Queue> {
+        self.usage().map(|usage| &usage.requests)
+    }
+
+    /// Returns the share of this host in the memory of responses; `None` as for
+    /// [`HostRequests::queue`].
+    pub(super) fn answers(&self) -> Option<&Arc<Semaphore>> {
+        self.usage().map(|usage| &usage.answers)
+    }
+
+    fn usage(&self) -> Option<&HostUsage> {
         match self {
-            HostRequests::Behind(host) => Some(&host.usage.requests),
+            HostRequests::Behind(host) => Some(&host.usage),
             HostRequests::Peer(peer) => match &**peer {
-                Peer::Host(host) => Some(&host.usage.requests),
+                Peer::Host(host) => Some(&host.usage),
                 Peer::Proxy(_) => None,
             },
         }
@@ -199,7 +213,8 @@ impl Hosts {
         };
         let fresh = || {
             let requests = Queue::new(self.limits.requests_max);
-            Arc::new(HostUsage { connections: AtomicUsize::new(0), requests })
+            let answers = Arc::new(Semaphore::new(HOST_KIB_MAX));
+            Arc::new(HostUsage { connections: AtomicUsize::new(0), requests, answers })
         };
         let mut known = self.known();
         let entry = known.entry(at).or_insert_with(|| KnownHost { references: 0, usage: fresh() });

@@ -84,6 +84,7 @@
 //! # });
 //! ```
 
+mod answers;
 mod edge;
 mod flow;
 mod hosts;

@@ -12,10 +12,10 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::{Body as _, Frame, SizeHint};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tracing::Span;
 
+use crate::answers::AnswerPermit;
 use crate::flow::{ClientStalled, FRAME_BYTES_MAX, Flow};
 use crate::metrics::{EdgeMetrics, RequestCost};
 use crate::service::{AccessFacts, BodyError, EdgeBody, RequestEnd};
@@ -47,7 +47,7 @@ pub(crate) struct HeldPermits {
     /// body in memory that got no memory permit.
     pub(super) slot: Option<Arc<RequestSlot>>,
     /// Or else the permit for the memory of a body that is completely in memory.
-    pub(crate) _memory: Option<OwnedSemaphorePermit>,
+    pub(crate) _memory: Option<AnswerPermit>,
 }
 
 /// A frame, one piece of a response body, that holds the permits of its response until the

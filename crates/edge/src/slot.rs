@@ -198,25 +198,23 @@ impl RequestSlot {
     /// Records that the request waits for its client from now on. If the client has used up its
     /// time already and other requests wait for slots, the slot is free at once.
     pub(super) fn wait_for_client(self: &Arc<RequestSlot>) {
-        {
-            let mut occupancy = lock(&self.occupancy);
-            let is_wanted = occupancy.waited >= CLIENT_WAIT_MAX && self.is_wanted();
-            match &mut occupancy.state {
-                SlotState::Held { .. } if is_wanted => {
-                    occupancy.state = SlotState::Reclaimed;
-                    return;
-                }
-                SlotState::Held { client_since, .. } if client_since.is_none() => {
-                    *client_since = Some(Instant::now());
-                }
-                SlotState::Held { .. }
-                | SlotState::Reclaimed
-                | SlotState::GivenUp
-                | SlotState::Released => return,
+        let mut occupancy = lock(&self.occupancy);
+        let is_wanted = occupancy.waited >= CLIENT_WAIT_MAX && self.is_wanted();
+        match &mut occupancy.state {
+            SlotState::Held { .. } if is_wanted => {
+                occupancy.state = SlotState::Reclaimed;
             }
+            SlotState::Held { client_since, .. } if client_since.is_none() => {
+                *client_since = Some(Instant::now());
+                // A weak reference, so that the map does not keep the slot of a finished request.
+                let slot = || Arc::downgrade(self);
+                lock(&self.slots.reclaimable).entry(self.id).or_insert_with(slot);
+            }
+            SlotState::Held { .. }
+            | SlotState::Reclaimed
+            | SlotState::GivenUp
+            | SlotState::Released => {}
         }
-        // A weak reference, so that the map does not keep the slot of a finished request.
-        lock(&self.slots.reclaimable).entry(self.id).or_insert_with(|| Arc::downgrade(self));
     }
 
     /// Returns true if other requests wait for a permit that this slot has.
@@ -273,6 +271,11 @@ impl RequestSlot {
         {
             occupancy.waited = CLIENT_WAIT_MAX;
             occupancy.state = SlotState::Reclaimed;
+        }
+        // Without permits there is nothing to reclaim. `wait_for_client` adds the slot again when it
+        // has some, and cannot run before this lock is free.
+        if !matches!(occupancy.state, SlotState::Held { .. }) {
+            lock(&self.slots.reclaimable).remove(&self.id);
         }
     }
 

@@ -18,6 +18,7 @@ use tokio::time::timeout;
 
 use crate::http::{BoxError, HttpBody};
 use crate::receive::Frames;
+use crate::unknown_senders::SenderMemory;
 
 /// The file part of a form, which follows the fields.
 #[derive(Debug)]
@@ -41,8 +42,9 @@ pub(crate) async fn begin(
     headers: &HeaderMap,
     body: HttpBody,
     patience: Duration,
+    memory: SenderMemory<'_>,
 ) -> Result<(Form, FormFile), Fault> {
-    let fields = fields(headers, body, patience);
+    let fields = fields(headers, body, patience, memory);
     // One deadline covers all fields, because the sender is unknown until the last one.
     timeout(patience.min(FIELDS_WAIT), fields).await.map_err(|_late| Code::RequestTimeout)?
 }
@@ -51,16 +53,19 @@ async fn fields(
     headers: &HeaderMap,
     body: HttpBody,
     patience: Duration,
+    mut memory: SenderMemory<'_>,
 ) -> Result<(Form, FormFile), Fault> {
     let boundary = boundary(headers.get(CONTENT_TYPE).map(http::HeaderValue::as_bytes))?;
     let mut reader = FormReader::new(&boundary);
     let mut frames = Frames::new(body, patience);
     let (mut fields, mut events) = (Vec::new(), Vec::new());
+    let mut all_bytes = 0;
     loop {
         let Some(bytes) = frames.next().await? else {
             reader.finish()?;
             return Err(no_file());
         };
+        all_bytes += bytes.len() as u64;
         reader.push(bytes, &mut events)?;
         let mut arrived = VecDeque::from(std::mem::take(&mut events));
         while let Some(event) = arrived.pop_front() {
@@ -71,6 +76,8 @@ async fn fields(
                 FormEvent::End => return Err(no_file()),
             }
         }
+        // The file does not begin in what has arrived, so the sender is still unknown.
+        memory.grow(all_bytes).await?;
     }
 }
 

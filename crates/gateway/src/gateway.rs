@@ -29,6 +29,7 @@ use crate::call::{Call, RequestHost, no_such_bucket, reveals_absence};
 use crate::documents::DocumentBudgets;
 use crate::finish::refuse;
 use crate::form;
+use crate::holder::holder;
 use crate::http::{
     ExpectedBucket, HttpBody, InMemory, RequestContext, Served, Serving, empty_body,
 };
@@ -40,6 +41,7 @@ use crate::settings::{
     ANONYMOUS_BYTES_MAX, BEGINNINGS_BYTES_MAX, DOCUMENT_BYTES_MAX, Settings, TOKENS_BYTES_MAX,
 };
 use crate::translate;
+use crate::unknown_senders::UnknownSenders;
 
 /// The S3 view of a volume.
 #[derive(Debug)]
@@ -53,6 +55,8 @@ pub struct Gateway {
     documents: DocumentBudgets,
     /// As `documents`, for senders that are anonymous or not authenticated yet.
     anonymous_documents: DocumentBudgets,
+    /// The memory for what clients send before the gateway knows them.
+    unknown_senders: UnknownSenders,
     /// Memory for the tokens of web identities, and for the values parsed from them.
     tokens: ByteBudget,
 }
@@ -86,6 +90,7 @@ impl Gateway {
             sending,
             documents,
             anonymous_documents,
+            unknown_senders: UnknownSenders::new(),
             tokens,
         })
     }
@@ -293,7 +298,8 @@ impl Gateway {
         let Some(bucket) = resource.bucket() else { return Err(Code::MethodNotAllowed.into()) };
         // The sender of the fields is not known yet, so the form is read only if the bucket exists.
         served.set_rules(&*self.bucket_rules(bucket).await?);
-        let fields = form::begin(&head.headers, body, self.settings.body_patience);
+        let memory = self.unknown_senders.memory(holder(head.extensions.get().copied(), None));
+        let fields = form::begin(&head.headers, body, self.settings.body_patience, memory);
         let (form, rest) = Place::without(head.extensions.get(), fields).await??;
         let credentials = FormCredentials::parse(request, &form)?;
         let (key, token) = (credentials.access_key(), credentials.session_token());

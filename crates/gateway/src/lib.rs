@@ -35,6 +35,7 @@ mod sending;
 mod settings;
 mod summing;
 mod translate;
+mod unknown_senders;
 
 pub use crate::finish::{finish, refuse};
 pub use crate::gateway::Gateway;

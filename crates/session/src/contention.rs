@@ -38,6 +38,7 @@ use tokio::time::Instant;
 use crate::backoff::Backoff;
 use crate::error::VolumeError;
 use crate::state::SessionState;
+use crate::times::TURN_DURATION;
 
 use table::{Earlier, Table};
 
@@ -76,17 +77,21 @@ impl Drop for Reservation {
 }
 
 impl Table {
-    /// Waits until a reservation has ended or expired. Returns false if `deadline` comes first.
+    /// Waits until a reservation has ended or expired, but at most for [`TURN_DURATION`]: the caller
+    /// looks again, because a turn gets its limit when it comes to the front. Returns false if
+    /// `deadline` comes first.
     async fn wait_until(&self, deadline: Instant, earlier: Earlier) -> bool {
-        let expires = earlier.expires.unwrap_or(deadline);
-        if tokio::time::timeout_at(deadline.min(expires), earlier.ended.cancelled()).await.is_ok() {
+        let look = earlier.expires.unwrap_or_else(|| Instant::now() + TURN_DURATION);
+        if tokio::time::timeout_at(deadline.min(look), earlier.ended.cancelled()).await.is_ok() {
             return true;
         }
-        let has_expired = Instant::now() >= expires && expires < deadline;
-        if has_expired {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        if earlier.expires.is_some() {
             self.leave(earlier.place);
         }
-        has_expired
+        true
     }
 }
 
@@ -120,7 +125,9 @@ impl<'s> Contender<'s> {
         reservations: &'s Arc<Reservations>,
         session: &'s SessionState,
     ) -> Self {
-        let reservation = turn::place_of_task(reservations);
+        let turn = turn::of_task(reservations);
+        let deadline = turn.as_ref().map_or(deadline, |turn| deadline.min(turn.deadline));
+        let reservation = turn.map(|turn| turn.reservation);
         Contender {
             reservations,
             session,
@@ -162,6 +169,7 @@ impl<'s> Contender<'s> {
         if table.is_empty() || self.is_background() {
             return Ok(false);
         }
+        self.drop_expired_turn();
         let place = self.reservation.as_ref().map(|reservation| reservation.place);
         // Without an earlier reservation of its records the operation may commit. Its own
         // reservation follows its newest plan.
@@ -200,6 +208,7 @@ impl<'s> Contender<'s> {
         if let Some(most) = self.refusals_max {
             return if self.refusals < most { Ok(()) } else { Err(FsError::Contended.into()) };
         }
+        self.drop_expired_turn();
         match &self.reservation {
             Some(_) => self.reserve(guards),
             None => self.join(guards),
@@ -241,6 +250,15 @@ impl<'s> Contender<'s> {
         self.reservation = None;
     }
 
+    /// Gives the place of a turn up that has expired. Otherwise the operation would pass those behind
+    /// this place, which do not see it any more.
+    fn drop_expired_turn(&mut self) {
+        let expired = |turn: &Arc<Reservation>| !self.reservations.table.has(turn.place);
+        if self.has_turn && self.reservation.as_ref().is_some_and(expired) {
+            (self.has_turn, self.reservation) = (false, None);
+        }
+    }
+
     fn backoff(&mut self) -> &mut Backoff {
         self.backoff.get_or_insert_with(|| Backoff::until(self.deadline))
     }
@@ -249,7 +267,7 @@ impl<'s> Contender<'s> {
     /// guards. If the queue is full, the operation goes on without a place.
     fn join(&mut self, guards: &[Guard]) {
         let reservations = Arc::clone(self.reservations);
-        let place = reservations.table.join(guards, None);
+        let place = reservations.table.join(guards, false);
         self.reservation = place.map(|place| Arc::new(Reservation { place, reservations }));
     }
 
@@ -261,7 +279,7 @@ impl<'s> Contender<'s> {
             return;
         };
         if self.has_turn {
-            let _has_expired = !self.reservations.table.reserve_too(place, guards);
+            let _has_place = self.reservations.table.reserve_too(place, guards);
         } else {
             self.reservations.table.reserve(place, guards);
         }

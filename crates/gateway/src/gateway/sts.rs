@@ -26,6 +26,7 @@ use crate::place::Place;
 use crate::receive::Frames;
 use crate::response::S3Response;
 use crate::translate;
+use crate::unknown_senders::SenderMemory;
 
 /// The time limit for the arrival of the body, which is a small form.
 const STS_BODY_WAIT: Duration = Duration::from_secs(5);
@@ -69,11 +70,10 @@ impl Gateway {
         served: &mut Served,
         id: &str,
     ) -> Result<String, Fault> {
-        // The body needs no memory budget: it is short, and a signed request is answered without a
-        // further wait. Only a request with a token, which may wait for its issuer, takes memory
-        // from a budget below.
         let place = head.extensions.get();
-        let bytes = Place::without(place, self.small_body(body)).await??;
+        let client = holder(head.extensions.get().copied(), None);
+        let mut memory = self.unknown_senders.memory(client);
+        let bytes = Place::without(place, self.small_body(body, &mut memory)).await??;
         let text = std::str::from_utf8(&bytes).map_err(|_| Code::ValidationError)?;
         let sent = Query::parse(text)?;
         // A GET has its parameters in the query, a POST usually in the body.
@@ -172,7 +172,11 @@ impl Gateway {
 
     /// Receives a small form body. The sender is not known yet, so the limits of size and time are
     /// low.
-    async fn small_body(&self, body: HttpBody) -> Result<Vec<u8>, Fault> {
+    async fn small_body(
+        &self,
+        body: HttpBody,
+        memory: &mut SenderMemory<'_>,
+    ) -> Result<Vec<u8>, Fault> {
         let patience = self.settings.body_patience.min(STS_BODY_WAIT);
         let mut frames = Frames::new(body, patience);
         let mut bytes = Vec::new();
@@ -183,6 +187,7 @@ impl Gateway {
                 if bytes.len() + frame.len() > STS_BYTES_MAX {
                     return Err(Fault::too_long(STS_BYTES_MAX));
                 }
+                memory.grow((bytes.len() + frame.len()) as u64).await?;
                 bytes.extend_from_slice(&frame);
             }
             Ok(())

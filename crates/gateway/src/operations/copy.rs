@@ -10,7 +10,7 @@ use s3::operation::Permission;
 use s3::request::{CopyObject, Directive, PartNumber, UploadPartCopy};
 use s3::response::{CopyObjectOutput, CopyPartOutput};
 use s3::{Code, CopySource, Fault, VersionId};
-use volume::{CopyChanges, FsError, NamedBucket, Object, ObjectMode, VolumeError};
+use volume::{CopyChanges, FsError, NamedBucket, Object, VolumeError};
 
 use super::multipart::upload_id;
 use super::{acl, lifecycle, locks};
@@ -27,8 +27,8 @@ use crate::translate::{
 /// GiB.
 const COPY_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024;
 
-/// The most bytes that a copy reads while writers of its source wait for it: 8 MiB.
-const RESERVED_READ_BYTES_MAX: u64 = 8 * 1024 * 1024;
+/// The most bytes that a copy reads while writers of its source wait for it: 1 MiB.
+const RESERVED_READ_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Fails with `AccessDenied` if the source has tags and the client must not copy them to the new
 /// key. The check needs the source, because a source without tags needs no permission.
@@ -85,7 +85,7 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     let owner = call.owner(request.acl.as_ref())?;
     let acl = acl::for_new_object(call, request.acl.as_ref(), &owner)?;
     let lock = locks::for_new_object(call)?;
-    let mut tries = call.volume.tries();
+    let mut tries = call.volume.tries_of_copy();
     let (object, mode, published) = loop {
         // If the source changes before the commit, the commit fails with `SourceChanged`, and the
         // loop checks its conditions and permissions again.
@@ -123,13 +123,15 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
         let (bucket, key) = (call.named_bucket()?, key.as_str().as_bytes());
         // In a box, because the future is large.
         let copy = call.volume.copy(&object, bucket, key, copy_changes, condition, &owner);
+        let reads = request.checksum.is_some() || !mode.may_share_with(&object);
         match tries.run(Box::pin(copy)).await {
             Ok(published) => break (object, mode, published),
             Err(VolumeError::Fs(FsError::SourceChanged))
-                if tries.again(reserved(&object, &mode, request.checksum.is_some())).await => {}
+                if tries.again(reserved(&object, reads.then_some(object.size()))).await => {}
             Err(error) => return Err(super::publish::refusal(error, &request.condition)),
         }
     };
+    drop(tries);
     let sum = shown_sum(&published.sums);
     let output = CopyObjectOutput {
         etag: etag(&published.tag),
@@ -145,11 +147,10 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     Ok(response)
 }
 
-/// Returns the source, if its writers may wait for the next try of the copy; `None` if the copy
-/// reads too many bytes for that. `sums` is true if the copy needs a checksum.
-fn reserved<'o>(source: &'o Object, mode: &ObjectMode, sums: bool) -> Option<&'o Object> {
-    let reads = sums || !mode.may_share_with(source);
-    Some(source).filter(|_| !reads || source.size() <= RESERVED_READ_BYTES_MAX)
+/// Returns the source, if its writers may wait for the next try of the copy; `None` if the copy reads
+/// too many bytes for that. `read` is the number of bytes that it reads; `None` if it shares blocks.
+fn reserved(source: &Object, read: Option<u64>) -> Option<&Object> {
+    Some(source).filter(|_| read.is_none_or(|bytes| bytes <= RESERVED_READ_BYTES_MAX))
 }
 
 /// Adds the version id of the source.
@@ -170,7 +171,7 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
     let upload = call.volume.upload(bucket, key, id).await.map_err(translate::fault)?;
     let mode = encryption::of_part(call, request.encryption.as_ref(), upload.encryption.as_ref())?;
     let upload_algorithm = upload.checksum.map(|(algorithm, _)| checksum_algorithm(algorithm));
-    let mut tries = call.volume.tries();
+    let mut tries = call.volume.tries_of_copy();
     let (object, part) = loop {
         let mut object = source(call, &request.source).await?;
         let (tag, changed) = (etag(object.tag()), time(object.changed()));
@@ -191,14 +192,18 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
             None => None,
             Some(algorithm) => Some(sum_of(call, &object, range.clone(), algorithm).await?),
         };
+        // The holes of a sparse source are written as zeros.
+        let shares = mode.may_share_with(&object) && !object.file().sparse;
+        let (reads, bytes) = (sum.is_some() || !shares, range.end - range.start);
         let part = call.volume.copy_part(bucket, key, id, number, &mode, &object, range, sum);
         match tries.run(part).await {
             Ok(part) => break (object, part.part),
             Err(VolumeError::Fs(FsError::SourceChanged))
-                if tries.again(reserved(&object, &mode, upload_algorithm.is_some())).await => {}
+                if tries.again(reserved(&object, reads.then_some(bytes))).await => {}
             Err(error) => return Err(translate::fault(error)),
         }
     };
+    drop(tries);
     let is_of_upload = |sum: &&Sum| upload_algorithm == Some(checksum_algorithm(sum.algorithm));
     let sum = part.sums.iter().find(is_of_upload);
     let output = CopyPartOutput {

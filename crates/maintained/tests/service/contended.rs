@@ -39,7 +39,7 @@ async fn copies_and_changes_end_beside_writers_that_never_pause() {
     let mut failed = 0;
     for round in 0..ROUNDS {
         let mut failures = 0;
-        let mut tries = volume.tries();
+        let mut tries = if round % 2 == 0 { volume.tries_of_copy() } else { volume.tries() };
         loop {
             let object = volume.stat("bkt", b"log").await.unwrap();
             let (unchanged, none, owner) = (CopyChanges::default(), WriteCondition::None, owner());
@@ -71,6 +71,23 @@ async fn copies_and_changes_end_beside_writers_that_never_pause() {
     assert!(failed > 0, "no writer was in the way");
     let puts = puts.load(Ordering::Relaxed);
     assert!(puts > ROUNDS as u64, "the writers waited: {puts} PUTs");
+}
+
+#[tokio::test]
+async fn turns_of_two_keys_do_not_wait_for_each_other() {
+    let volume = volume().await;
+    put(&volume, "log", &bytes(10, 0)).await.unwrap();
+    put(&volume, "beside", &bytes(10, 0)).await.unwrap();
+    let (log, beside) =
+        (volume.stat("bkt", b"log").await.unwrap(), volume.stat("bkt", b"beside").await.unwrap());
+    let (mut first, mut second, mut third) =
+        (volume.tries(), volume.tries(), volume.tries_of_copy());
+    assert!(first.again(Some(&log)).await);
+    let began = Instant::now();
+    assert!(second.again(Some(&beside)).await);
+    assert!(began.elapsed() < TURN_DURATION / 2, "{:?}", began.elapsed());
+    assert!(third.again(Some(&log)).await);
+    assert!(began.elapsed() > TURN_DURATION / 2, "a copy waits for a change");
 }
 
 #[tokio::test]

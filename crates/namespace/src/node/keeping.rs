@@ -7,7 +7,7 @@
 //! version is stored under the right key.
 
 use record::key::CounterKind;
-use record::{Bucket, Encryption, Ino, Quota, RetainUntil, SortKey, VersionStamp, key};
+use record::{Bucket, Encryption, Ino, RetainUntil, SortKey, VersionStamp, key};
 use store::{Guard, Plan, Write};
 
 use super::counts::Counts;
@@ -96,6 +96,11 @@ pub(super) fn default_retention(
     plan: &mut Plan,
 ) -> Result<Option<RetainUntil>, Halt> {
     let bucket = bucket_of(view, bucket)?;
+    // Without this guard, an old hint could hide that the bucket has got object lock. A bucket with
+    // object lock keeps it, and then the plan guards its settings.
+    if !bucket.dentry.locks {
+        add(plan, bucket.guard());
+    }
     retention::default_retention(view, env, &bucket.dentry, plan)
 }
 
@@ -120,9 +125,8 @@ pub(super) fn guard_quota(view: &mut View<'_>, bucket: Ino, plan: &mut Plan) -> 
         return Ok(());
     }
     let bucket = bucket_of(view, bucket)?;
-    if bucket.dentry.quota != Quota::NONE {
-        add(plan, bucket.guard());
-    }
+    // Also without a quota: another session may have set one that this session has not read.
+    add(plan, bucket.guard());
     quota::guard(view, &bucket.dentry, plan)
 }
 

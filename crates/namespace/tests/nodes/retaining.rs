@@ -1,11 +1,12 @@
 //! The default retention of a bucket: it is that of the commit which creates the object.
 
-use namespace::{FsError, LinkNode, Path, RetentionChange, SetBucketConfig};
+use namespace::{ContentChange, FsError, LinkNode, Path, RetentionChange, SetBucketConfig};
 use record::{
     BucketConfig, BucketConfigKind, Inode, InodeBody, ObjectLock, RetainUntil, RetentionDefault,
     RetentionMode, Timestamp, Versioning,
 };
 
+use crate::content::write;
 use crate::versions::world_with;
 use crate::world::{B, Cost, World, at, inline, object_of, publish};
 
@@ -48,6 +49,17 @@ fn published_object_gets_the_default_retention_of_its_commit() {
             world.audit();
         }
     }
+}
+
+/// A program writes to a file after another session has set a default. The hint of the bucket is old.
+#[test]
+fn written_file_gets_the_default_retention_of_its_commit() {
+    let world = world_with(Versioning::Enabled);
+    let ino = world.file(B, "k", 3);
+    write(&world, ino, &ContentChange::Truncate(2)).unwrap();
+    set_default(&world, Some(DAY));
+    let found = write(&world, ino, &ContentChange::Truncate(2)).unwrap();
+    assert_eq!(retention(&found.inode), Some(DAY.beginning(found.inode.attributes.changed)));
 }
 
 #[test]

@@ -36,9 +36,13 @@ struct Rows {
 struct Reserved {
     keys: Vec<Key>,
     ranges: Vec<(Key, Key)>,
+    /// True if the operation changes none of the records: it copies from them. Such operations do not
+    /// wait for each other.
+    only_reads: bool,
     /// Cancelled when the reservation ends.
     ended: CancellationToken,
-    /// The time after which operations wait no longer for this one; `None` without a limit.
+    /// The time after which operations wait no longer for this one; `None` without a limit, and for a
+    /// turn that is not at the front of the queue yet.
     expires: Option<Instant>,
 }
 
@@ -62,15 +66,24 @@ impl Table {
     /// Finds the latest reservation of a record that `plan` writes, among those before `place`, or
     /// among all if there is no place.
     pub(super) fn earlier(&self, plan: &Plan, place: Option<u64>) -> Option<Earlier> {
-        self.earlier_of(plan.writes.iter().filter_map(record_of).collect(), place)
+        self.earlier_of(plan.writes.iter().filter_map(record_of).collect(), place, false)
     }
 
-    /// As [`Table::earlier`], for an operation that changes these records.
-    pub(super) fn earlier_of(&self, mut written: Vec<&Key>, place: Option<u64>) -> Option<Earlier> {
+    /// As [`Table::earlier`], for an operation that changes these records, or that `only_reads` them.
+    pub(super) fn earlier_of(
+        &self,
+        mut written: Vec<&Key>,
+        place: Option<u64>,
+        only_reads: bool,
+    ) -> Option<Earlier> {
         let rows = self.rows();
         let before = place.unwrap_or(u64::MAX);
         written.sort_unstable();
-        let by_key = written.iter().filter_map(|key| rows.keys.get(key)?.range(..before).last());
+        let counts = |other: &Reserved| !(only_reads && other.only_reads);
+        let counts_at = |place: &&u64| rows.places.get(*place).is_none_or(counts);
+        let by_key = written
+            .iter()
+            .filter_map(|key| rows.keys.get(key)?.range(..before).rev().find(counts_at));
         let by_key = by_key.max().copied();
         let touches = |reserved: &Reserved| {
             reserved.ranges.iter().any(|(start, end)| {
@@ -80,26 +93,39 @@ impl Table {
         };
         let later = by_key.map_or(0, |place| place + 1);
         let mut by_range = rows.places.range(later..before.max(later)).rev();
-        let by_range = by_range.find(|(_, reserved)| touches(reserved)).map(|(place, _)| *place);
+        let by_range = by_range.find(|(_, reserved)| counts(reserved) && touches(reserved));
+        let by_range = by_range.map(|(place, _)| *place);
         let place = by_range.or(by_key)?;
         let Reserved { ended, expires, .. } = rows.places.get(&place)?;
         Some(Earlier { place, ended: ended.clone(), expires: *expires })
     }
 
     /// Takes the last place in the queue of refused operations and reserves the records of these
-    /// guards. Other operations wait for it until `expires`, if that is given. Returns the place,
-    /// or `None` if there are [`RESERVATIONS_MAX`] places.
-    pub(super) fn join(&self, guards: &[Guard], expires: Option<Instant>) -> Option<u64> {
+    /// guards, for an operation that changes them or `only_reads` them. Returns the place, or `None`
+    /// if there are [`RESERVATIONS_MAX`] places.
+    pub(super) fn join(&self, guards: &[Guard], only_reads: bool) -> Option<u64> {
         let mut rows = self.rows();
         if rows.places.len() >= RESERVATIONS_MAX {
             return None;
         }
         let place = rows.next_place;
         rows.next_place += 1;
-        rows.places.insert(place, Reserved { expires, ..Reserved::default() });
+        rows.places.insert(place, Reserved { only_reads, ..Reserved::default() });
         self.len.store(rows.places.len(), Ordering::Relaxed);
         rows.reserve(place, guards);
         Some(place)
+    }
+
+    /// Returns true if the operation at `place` has not left the queue, and its place has not expired.
+    pub(super) fn has(&self, place: u64) -> bool {
+        self.rows().places.contains_key(&place)
+    }
+
+    /// Lets others wait for the operation at `place` until this time, if it has no limit yet.
+    pub(super) fn expire_at(&self, place: u64, time: Instant) {
+        if let Some(reserved) = self.rows().places.get_mut(&place) {
+            reserved.expires.get_or_insert(time);
+        }
     }
 
     /// Reserves the records of these guards for the operation at `place`, too. Returns false if its
@@ -145,7 +171,13 @@ impl Rows {
                         reserved.keys.push(key.clone());
                     }
                 }
-                Guard::Empty(start, end) => reserved.ranges.push((start.clone(), end.clone())),
+                Guard::Empty(start, end) => {
+                    let range = (start.clone(), end.clone());
+                    // A turn reserves the ranges of each of its plans, which are mostly the same.
+                    if !reserved.ranges.contains(&range) {
+                        reserved.ranges.push(range);
+                    }
+                }
                 // Additions to a counter commute, so they make no operation wait. If the counter
                 // had no capacity for an operation, it reads the counter, and fails if the quota is
                 // used up.

@@ -3,16 +3,22 @@
 //! Some operations find an object, check permissions and conditions for it, and then commit on the
 //! condition that the key still has this object. If another client replaces the object in between,
 //! the driver cannot plan the operation again, because the new object is not checked yet. So the
-//! caller begins anew. Without a place in the queue it would meet a new object each time while
-//! other clients write the key continuously.
+//! caller begins anew. Without a place in the queue it would meet a new object each time while other
+//! clients write the key continuously.
 //!
 //! For example, one client copies `log` and ten others PUT `log` without a pause. The first try of
 //! the copy fails. Then [`Tries::again`] takes a turn: it reserves the records of `log`, and the
 //! PUTs wait until the turn ends. The second try meets the object that it has checked.
 //!
-//! Other operations wait for a turn for [`TURN_DURATION`] at most. So a turn that hangs delays
-//! them, and does not stop them. Gateways do not share the queue: a rival in another process is met
-//! by random pauses.
+//! A client that may only read an object can make its writers wait in this way, so turns have
+//! limits:
+//!
+//! - Others wait for a turn for [`TURN_DURATION`] at most, from when it is at the front of the
+//!   queue. An operation whose turn has expired gets no other one.
+//! - Turns of operations that only read the records do not wait for each other.
+//!
+//! Gateways do not share the queue: a rival in another process is met by random pauses, without a
+//! turn.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -26,35 +32,44 @@ use crate::times::TURN_DURATION;
 
 use super::{Reservation, Reservations};
 
-/// The number of tries in a turn after which an operation pauses. Plans of this process that were
-/// already in flight when the turn began may cause this many failures.
+/// The number of failed tries in turns after which an operation pauses before each turn. Plans of
+/// this process that were already in flight when the turn began may cause this many failures.
 const TRIES_WITHOUT_PAUSE: u32 = 2;
 
 tokio::task_local! {
-    static PLACE: Arc<Reservation>;
+    static PLACE: Turn;
 }
 
-/// The place of a task in the queue of refused operations; `None` if it has no turn.
+/// A place in the queue for all operations of one task, and their deadline.
+#[derive(Clone, Debug)]
+pub(super) struct Turn {
+    pub(super) reservation: Arc<Reservation>,
+    pub(super) deadline: Instant,
+}
+
+/// The turn of a task; `None` if it has none.
 #[derive(Debug)]
-pub(crate) struct Place(Option<Arc<Reservation>>);
+pub(crate) struct Place(Option<Turn>);
 
 /// Returns the place of the current task.
 pub(crate) fn place() -> Place {
-    Place(PLACE.try_with(Arc::clone).ok())
+    Place(PLACE.try_with(Turn::clone).ok())
 }
 
 /// Runs a future in this place. A task of its own needs this, because it does not inherit the place
 /// of its caller.
 pub(crate) async fn in_place<F: Future>(future: F, place: Place) -> F::Output {
     match place.0 {
-        Some(reservation) => PLACE.scope(reservation, future).await,
+        Some(turn) => PLACE.scope(turn, future).await,
         None => future.await,
     }
 }
 
-/// Returns the place of the current task, if it is one in this queue.
-pub(super) fn place_of_task(queue: &Arc<Reservations>) -> Option<Arc<Reservation>> {
-    place().0.filter(|reservation| Arc::ptr_eq(&reservation.reservations, queue))
+/// Returns the turn of the current task, if it is one in this queue that has not expired.
+pub(super) fn of_task(queue: &Arc<Reservations>) -> Option<Turn> {
+    place().0.filter(|Turn { reservation, .. }| {
+        Arc::ptr_eq(&reservation.reservations, queue) && queue.table.has(reservation.place)
+    })
 }
 
 /// The tries of one operation that checks an object and then commits if the key still has it.
@@ -62,27 +77,33 @@ pub(super) fn place_of_task(queue: &Arc<Reservations>) -> Option<Arc<Reservation
 pub struct Tries<'s> {
     session: &'s Session,
     backoff: Backoff,
+    only_reads: bool,
     turn: Option<Arc<Reservation>>,
+    has_expired: bool,
     failures: u32,
 }
 
 impl Session {
-    /// Begins the tries of an operation. They end after [`crate::CONTENTION_DEADLINE`].
-    pub fn tries(&self) -> Tries<'_> {
-        Tries { session: self, backoff: Backoff::default(), turn: None, failures: 0 }
+    /// Begins the tries of an operation that changes the checked object, or that `only_reads` it and
+    /// changes another one. They end after [`crate::CONTENTION_DEADLINE`].
+    pub fn tries(&self, only_reads: bool) -> Tries<'_> {
+        let backoff = Backoff::default();
+        Tries { session: self, backoff, only_reads, turn: None, has_expired: false, failures: 0 }
     }
 }
 
 impl Tries<'_> {
     /// Runs the part of a try that commits.
     pub async fn run<F: Future>(&self, future: F) -> F::Output {
-        in_place(future, Place(self.turn.clone())).await
+        let deadline = self.backoff.deadline();
+        let turn = self.turn.clone().map(|reservation| Turn { reservation, deadline });
+        in_place(future, Place(turn)).await
     }
 
     /// Waits before the next try, after one has failed because another client has changed one of
-    /// `records`. Reserves them for the next try, so that other operations of this process leave
-    /// them as they are for [`TURN_DURATION`]. Without `records` it pauses only: a caller that
-    /// moves many bytes must not let others wait.
+    /// `records`. Reserves them for the next try: when its turn comes, other operations of this
+    /// process leave them as they are for [`TURN_DURATION`]. Without `records` it pauses only: a
+    /// caller that moves many bytes must not let others wait.
     ///
     /// Returns false if the time for tries is over.
     pub async fn again(&mut self, records: &[Key]) -> bool {
@@ -91,37 +112,50 @@ impl Tries<'_> {
             self.turn = None;
             return self.backoff.pause().await;
         }
-        if !self.take_turn(records).await {
-            return false;
-        }
-        // Only a session elsewhere can have made so many tries fail.
         if self.failures > TRIES_WITHOUT_PAUSE {
-            self.backoff.pause().await
-        } else {
-            Instant::now() < self.backoff.deadline()
-        }
-    }
-
-    /// Reserves these records, and waits until all earlier reservations of them have ended. Returns
-    /// false at the deadline.
-    async fn take_turn(&mut self, records: &[Key]) -> bool {
-        let queue = &self.session.reservations;
-        let guards: Vec<Guard> = records.iter().cloned().map(Guard::Present).collect();
-        let has_turn =
-            self.turn.as_ref().is_some_and(|turn| queue.table.reserve_too(turn.place, &guards));
-        if !has_turn {
-            let place = queue.table.join(&guards, Some(Instant::now() + TURN_DURATION));
-            let reservations = Arc::clone(queue);
-            // A full queue gives no place, and then the tries go on without one.
-            self.turn = place.map(|place| Arc::new(Reservation { place, reservations }));
-        }
-        let place = self.turn.as_ref().map(|turn| turn.place);
-        while let Some(earlier) = queue.table.earlier_of(records.iter().collect(), place) {
-            if !queue.table.wait_until(self.backoff.deadline(), earlier).await {
+            // Only a session elsewhere can have made so many tries fail. The writers of this process
+            // do not wait for the pause.
+            self.turn = None;
+            if !self.backoff.pause().await {
                 return false;
             }
         }
+        self.take_turn(records).await && Instant::now() < self.backoff.deadline()
+    }
+
+    /// Reserves these records, and waits until all earlier reservations of them have ended. Only
+    /// pauses if the operation gets no turn. Returns false at the deadline.
+    async fn take_turn(&mut self, records: &[Key]) -> bool {
+        let Some(place) = self.place(records) else { return self.backoff.pause().await };
+        let table = &self.session.reservations.table;
+        let keys = || records.iter().collect();
+        while let Some(earlier) = table.earlier_of(keys(), Some(place), self.only_reads) {
+            if !table.wait_until(self.backoff.deadline(), earlier).await {
+                return false;
+            }
+        }
+        // The time begins at the front of the queue.
+        table.expire_at(place, Instant::now() + TURN_DURATION);
         true
+    }
+
+    /// Returns the place in the queue, with these records reserved. `None` if the queue is full, or
+    /// if others have waited long enough for this operation.
+    fn place(&mut self, records: &[Key]) -> Option<u64> {
+        let queue = &self.session.reservations;
+        let guards: Vec<Guard> = records.iter().cloned().map(Guard::Present).collect();
+        if let Some(turn) = &self.turn {
+            if queue.table.reserve_too(turn.place, &guards) {
+                return Some(turn.place);
+            }
+            (self.turn, self.has_expired) = (None, true);
+        }
+        let joined =
+            if self.has_expired { None } else { queue.table.join(&guards, self.only_reads) };
+        let place = joined?;
+        let reservations = Arc::clone(queue);
+        self.turn = Some(Arc::new(Reservation { place, reservations }));
+        Some(place)
     }
 }
 

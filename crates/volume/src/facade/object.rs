@@ -61,11 +61,12 @@ impl Object {
         &self.file
     }
 
-    /// Returns the keys of the records that lead to the object, and of its inode. While nobody
-    /// changes them, the key has this object, with this content and these headers.
+    /// Returns the keys of the record that binds the object's name or version, and of its inode. The
+    /// directories above it are not among them: all writers below them guard those, so a turn would
+    /// wait for every one.
     pub(super) fn records(&self) -> Vec<Key> {
-        let dentries = self.dentries.iter().map(|(key, _)| key.clone());
-        dentries.chain([key::inode(self.ino)]).collect()
+        let binding = self.dentries.last().map(|(key, _)| key.clone());
+        binding.into_iter().chain([key::inode(self.ino)]).collect()
     }
 
     /// Gives the object the key of the client (SSE-C) that the request has, so that its content can

@@ -26,9 +26,16 @@ pub struct Tries<'v> {
 }
 
 impl Volume {
-    /// Begins the tries of an operation. They end after [`crate::CONTENTION_DEADLINE`].
+    /// Begins the tries of an operation that changes the object. They end after
+    /// [`crate::CONTENTION_DEADLINE`].
     pub fn tries(&self) -> Tries<'_> {
-        Tries { tries: self.session.tries() }
+        Tries { tries: self.session.tries(false) }
+    }
+
+    /// As [`Volume::tries`], for a copy, which only reads the object. Copies of one source do not wait
+    /// for each other.
+    pub fn tries_of_copy(&self) -> Tries<'_> {
+        Tries { tries: self.session.tries(true) }
     }
 }
 

@@ -96,9 +96,12 @@ impl Planner for MakeFile<'_> {
         let NodeName { directory, name } = self.name;
         let parent = KnownInode::parent(view, *directory)?;
         let mut plan = Plan { guards: vec![parent.guard()], writes: Vec::new() };
-        let bucket = keeping::bucket_of(view, parent.inode.bucket)?.dentry;
-        if self.content.is_some() && !is_plain(&bucket) {
-            return Err(FsError::ContentReplaced.into());
+        let bucket = keeping::bucket_of(view, parent.inode.bucket)?;
+        if self.content.is_some() {
+            if !is_plain(&bucket.dentry) {
+                return Err(FsError::ContentReplaced.into());
+            }
+            plan.guards.push(bucket.guard());
         }
         self.name.guard_free(view, &mut plan)?;
         let mut inode = self.inode.clone();

@@ -20,8 +20,8 @@ fn absent(name: &str) -> Guard {
 fn a_plan_waits_for_the_latest_earlier_reservation() {
     let table = Table::default();
     assert!(table.is_empty());
-    let first = table.join(&[absent("a"), absent("b")], None).unwrap();
-    let second = table.join(&[absent("b")], None).unwrap();
+    let first = table.join(&[absent("a"), absent("b")], false).unwrap();
+    let second = table.join(&[absent("b")], false).unwrap();
     assert!(table.earlier(&puts(&["c"]), None).is_none(), "c is free");
     assert!(table.earlier(&puts(&["a", "b"]), Some(first)).is_none(), "the first waits for none");
     let after_first = table.earlier(&puts(&["b"]), Some(second)).unwrap();
@@ -36,11 +36,11 @@ fn a_plan_waits_for_the_latest_earlier_reservation() {
 #[test]
 fn a_reserved_range_delays_writes_into_it() {
     let table = Table::default();
-    let place = table.join(&[Guard::Empty(key("d"), key("f"))], None).unwrap();
+    let place = table.join(&[Guard::Empty(key("d"), key("f"))], false).unwrap();
     for (name, waits) in [("c", false), ("d", true), ("e", true), ("f", false)] {
         assert_eq!(table.earlier(&puts(&["a", name, "z"]), None).is_some(), waits, "{name}");
     }
-    let later = table.join(&[absent("e")], None).unwrap();
+    let later = table.join(&[absent("e")], false).unwrap();
     let earlier = table.earlier(&puts(&["e"]), None).unwrap();
     table.leave(later);
     assert!(earlier.ended.is_cancelled(), "the record's reservation is the later one");
@@ -53,8 +53,8 @@ fn a_reserved_range_delays_writes_into_it() {
 fn the_queue_is_bounded() {
     let table = Table::default();
     let places: Vec<u64> =
-        (0..RESERVATIONS_MAX).map(|_| table.join(&[absent("a")], None).unwrap()).collect();
-    assert_eq!(table.join(&[absent("b")], None), None);
+        (0..RESERVATIONS_MAX).map(|_| table.join(&[absent("a")], false).unwrap()).collect();
+    assert_eq!(table.join(&[absent("b")], false), None);
     table.leave(places[0]);
-    assert!(table.join(&[absent("b")], None).is_some());
+    assert!(table.join(&[absent("b")], false).is_some());
 }
