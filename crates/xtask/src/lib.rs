@@ -52,7 +52,7 @@ enum Task {
 /// Runs the task that the command line names.
 pub fn main() -> ExitCode {
     let outcome = match test::Documents::of_cargo() {
-        Some(documents) => documents.make(),
+        Some(documents) => documents.check(),
         None => run(&Task::parse()),
     };
     match outcome {

@@ -23,6 +23,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use futures::future::Either;
 use store::{Guard, Key};
 use tokio::time::Instant;
 
@@ -58,10 +59,14 @@ pub(crate) fn place() -> Place {
 
 /// Runs a future in this place. A task of its own needs this, because it does not inherit the place
 /// of its caller.
-pub(crate) async fn in_place<F: Future>(future: F, place: Place) -> F::Output {
+pub(crate) fn in_place<F: Future>(
+    future: F,
+    place: Place,
+) -> impl Future<Output = F::Output> + use<F> {
+    // Without an `async` block, which would have room for the future twice.
     match place.0 {
-        Some(turn) => PLACE.scope(turn, future).await,
-        None => future.await,
+        Some(turn) => Either::Left(PLACE.scope(turn, future)),
+        None => Either::Right(future),
     }
 }
 
@@ -94,10 +99,10 @@ impl Session {
 
 impl Tries<'_> {
     /// Runs the part of a try that commits.
-    pub async fn run<F: Future>(&self, future: F) -> F::Output {
+    pub fn run<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
         let deadline = self.backoff.deadline();
         let turn = self.turn.clone().map(|reservation| Turn { reservation, deadline });
-        in_place(future, Place(turn)).await
+        in_place(future, Place(turn))
     }
 
     /// Waits before the next try, after one has failed because another client has changed one of

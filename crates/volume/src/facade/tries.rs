@@ -41,8 +41,8 @@ impl Volume {
 
 impl Tries<'_> {
     /// Runs the part of a try that commits.
-    pub async fn run<F: Future>(&self, commit: F) -> F::Output {
-        self.tries.run(commit).await
+    pub fn run<F: Future>(&self, commit: F) -> impl Future<Output = F::Output> + use<F> {
+        self.tries.run(commit)
     }
 
     /// Waits before the next try, after one has failed because another client has changed the

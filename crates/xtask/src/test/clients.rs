@@ -126,6 +126,15 @@ const FILES_OVER_HTTP: [&str; 14] = [
     "test_console_openid.py",
 ];
 
+/// The long files of the console's suite. A plain run takes one group of them over http, because they
+/// take longer than all others of the suite. The drawn engine selects it ([`turn`]).
+const CONSOLE_FILES_IN_TURN: [&[&str]; 2] =
+    [&["test_console_journeys.py"], &["test_console_guards.py", "test_console_openid.py"]];
+
+/// The turn in which a plain run takes `boto3` over https, beside the shorter group of the console's
+/// files. In the other turn, `mc` and the browser sign requests over https.
+const TURN_OF_BOTO3_OVER_HTTPS: usize = 1;
+
 /// The suites of a plain run on the drawn engine alone, the one that the date selects. Their
 /// requests are those of `boto3` in other clients' words, or they move content, so the engine makes
 /// no difference, and each run takes them once.
@@ -229,7 +238,10 @@ impl Cell {
         let Breadth::Plain(drawn) = breadth else { return true };
         match self.subject {
             Subject::Reference => true,
-            Subject::Folder if self.tls => SUITES_OVER_HTTPS.contains(&suite),
+            Subject::Folder if self.tls => {
+                let has_turn = suite != "boto3" || turn(drawn) == TURN_OF_BOTO3_OVER_HTTPS;
+                has_turn && SUITES_OVER_HTTPS.contains(&suite)
+            }
             Subject::Folder => SUITES_ON_A_FOLDER.contains(&suite),
             Subject::Bucket(_) if self.tls => false,
             Subject::Bucket(engine) => {
@@ -240,6 +252,12 @@ impl Cell {
             }
         }
     }
+}
+
+/// Returns the turn of a plain run with this drawn engine: 0 or 1. Of five consecutive days, three
+/// have the turn 0 and two the turn 1.
+fn turn(drawn: Engine) -> usize {
+    Engine::ALL.iter().position(|engine| *engine == drawn).unwrap_or_default() % 2
 }
 
 /// The breadth of a run: the part of the matrix that it takes if the user excludes nothing.
@@ -285,11 +303,13 @@ fn cells(subjects: &[Subject], breadth: Breadth, wants: impl Fn(&str) -> bool) -
             let mut cell = Cell { subject, tls, suites: Vec::new(), left_out: &[] };
             let name = cell.name();
             let other = matches!(subject, Subject::Bucket(engine) if engine != Engine::Sqlite);
-            // SQLite's cells take these files.
-            if other && breadth != Breadth::Every {
-                cell.left_out = &FILES_ON_ONE_ENGINE;
-            } else if tls && breadth != Breadth::Every {
-                cell.left_out = &FILES_OVER_HTTP;
+            if let Breadth::Plain(drawn) = breadth {
+                cell.left_out = match subject {
+                    // SQLite's cells take these files.
+                    _ if other => &FILES_ON_ONE_ENGINE,
+                    _ if tls => &FILES_OVER_HTTP,
+                    _ => CONSOLE_FILES_IN_TURN[1 - turn(drawn)],
+                };
             }
             cell.suites = SUITES
                 .into_iter()

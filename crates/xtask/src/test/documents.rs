@@ -1,10 +1,13 @@
-//! The documentation of all members, made from the build.
+//! The documentation of all members, checked from the build.
 //!
 //! `cargo doc` analyses each dependency again, because it takes no metadata from a build. But
 //! `cargo test --doc` gives rustdoc the libraries of the build. So the step lets cargo start this
 //! program instead of rustdoc, and this program starts rustdoc with the same arguments, but for
-//! `--test`. For example, cargo wants the examples of `store` to be tested, and gets the pages of
-//! `store`.
+//! `--test`. For example, cargo wants the examples of `store` to be tested, and rustdoc checks the
+//! documentation of `store`.
+//!
+//! Rustdoc only checks: it finds each wrong link and writes no pages, which would take three
+//! quarters of the time. The option is unstable, so it needs a variable.
 //!
 //! Cargo does that for libraries. This program adds the other targets of the package: programs and
 //! examples.
@@ -17,60 +20,63 @@ use anyhow::{Context as _, Result, bail};
 
 use super::steps::{Run, StepOutcome};
 
-/// The variable by which the step tells this program to act as rustdoc. Its value is the folder of
-/// the pages.
-const PAGES: &str = "ASHLAR_XTASK_PAGES";
+/// The variable by which the step tells this program to act as rustdoc.
+const IS_RUSTDOC: &str = "ASHLAR_XTASK_RUSTDOC";
+
+/// The variable and the arguments with which rustdoc checks documentation and writes no pages.
+const UNSTABLE: (&str, &str) = ("RUSTC_BOOTSTRAP", "1");
+const CHECK: [&str; 3] = ["-Z", "unstable-options", "--check"];
 
 /// The arguments by which cargo names the test of examples, each with the number of its values.
 /// They do not fit documentation.
 const OF_TESTS: [(&str, usize); 2] = [("--test", 0), ("--test-run-directory", 1)];
 
-/// Makes the pages of all members, with their private items. A warning, such as one of a link that
-/// leads nowhere, is a failure.
+/// Checks the documentation of all members, with their private items. A warning, such as one of a
+/// link that leads nowhere, is a failure.
 pub(super) fn step(run: &Run<'_>) -> Result<StepOutcome> {
     let mut command = run.linting_cargo();
     command
         .args(["test", "--workspace", "--doc", "--no-fail-fast"])
         .env("RUSTDOC", std::env::current_exe().context("this program has a path")?)
         .env("RUSTDOCFLAGS", "-D warnings --document-private-items")
-        .env(PAGES, run.workspace.target.join("doc"));
+        .env(IS_RUSTDOC, "1");
     run.watch(command, "doc")
 }
 
 /// One call of this program by cargo as rustdoc.
 #[derive(Debug)]
 pub(crate) struct Documents {
-    pages: PathBuf,
     arguments: Vec<OsString>,
 }
 
 impl Documents {
     /// Returns the call, if cargo has started this program as rustdoc.
     pub(crate) fn of_cargo() -> Option<Self> {
-        let pages = std::env::var_os(PAGES)?;
-        Some(Self { pages: pages.into(), arguments: std::env::args_os().skip(1).collect() })
+        std::env::var_os(IS_RUSTDOC)?;
+        Some(Self { arguments: std::env::args_os().skip(1).collect() })
     }
 
-    /// Makes the pages of a library, and of the programs and examples of its package. Returns false
-    /// if rustdoc finds faults.
-    pub(crate) fn make(&self) -> Result<bool> {
+    /// Checks a library, and the programs and examples of its package. Returns false if rustdoc
+    /// finds faults.
+    pub(crate) fn check(&self) -> Result<bool> {
         let arguments = without(&self.arguments, &OF_TESTS);
-        let mut passed = self.rustdoc(&arguments)?;
         let Some(folder) = std::env::var_os("CARGO_MANIFEST_DIR") else {
             // Cargo asks for the version of rustdoc without a package.
-            return Ok(passed);
+            return rustdoc(&arguments, &[]);
         };
+        let mut passed = rustdoc(&arguments, &CHECK)?;
         for path in programs(Path::new(&folder))? {
-            passed &= self.rustdoc(&of_program(&arguments, &path)?)?;
+            passed &= rustdoc(&of_program(&arguments, &path)?, &CHECK)?;
         }
         Ok(passed)
     }
+}
 
-    fn rustdoc(&self, arguments: &[OsString]) -> Result<bool> {
-        let mut command = Command::new("rustdoc");
-        command.args(arguments).arg("--out-dir").arg(&self.pages);
-        Ok(command.status().context("cannot start rustdoc")?.success())
-    }
+/// Starts rustdoc. Returns false if it finds faults.
+fn rustdoc(arguments: &[OsString], more: &[&str]) -> Result<bool> {
+    let mut command = Command::new("rustdoc");
+    command.args(arguments).args(more).env(UNSTABLE.0, UNSTABLE.1);
+    Ok(command.status().context("cannot start rustdoc")?.success())
 }
 
 /// Returns the arguments without some, and without the values of these.
@@ -93,7 +99,7 @@ fn of_program(arguments: &[OsString], path: &Path) -> Result<Vec<OsString>> {
     };
     let mut changed = arguments.to_vec();
     changed[root] = path.into();
-    let name = name_of_pages(path).context("a program has a name")?;
+    let name = name_of_program(path).context("a program has a name")?;
     for (option, value) in [("--crate-type", "bin"), ("--crate-name", &name)] {
         let place = changed.iter().position(|argument| argument == option);
         let place = place.with_context(|| format!("cargo gives no {option}"))?;
@@ -102,9 +108,9 @@ fn of_program(arguments: &[OsString], path: &Path) -> Result<Vec<OsString>> {
     Ok(changed)
 }
 
-/// Returns the name of the pages of a program: that of an example, or for example `server_program`,
-/// because the library has the pages `server`.
-fn name_of_pages(path: &Path) -> Option<String> {
+/// Returns the crate name of a program: that of an example, or for example `server_program`, because
+/// the library is `server`.
+fn name_of_program(path: &Path) -> Option<String> {
     let folder = path.parent()?;
     let name = |path: &Path| Some(path.file_stem()?.to_str()?.replace('-', "_"));
     match (path.ends_with("src/main.rs"), path.ends_with("main.rs")) {

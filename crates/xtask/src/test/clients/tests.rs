@@ -124,9 +124,31 @@ fn files_that_a_plain_run_leaves_out_exist_and_run_on_sqlite_over_http() {
         assert!(folder.join(name).is_file(), "{name}");
     }
     for cell in plain(Engine::Redis, |_| true) {
-        let takes_all = cell.engine() == Some(Engine::Sqlite) && !cell.tls;
-        assert_eq!(cell.left_out.is_empty(), takes_all, "{}", cell.name());
+        assert!(!cell.left_out.is_empty(), "{}", cell.name());
     }
+}
+
+#[test]
+fn each_file_of_a_suite_on_a_folder_and_boto3_over_https_have_a_turn() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/clients");
+    let mut over_https = 0;
+    for file in CONSOLE_FILES_IN_TURN.concat() {
+        assert!(folder.join(file).is_file(), "{file}");
+        let takes = |drawn: &Engine| {
+            let cells = plain(*drawn, |_| true);
+            let cell = cells.iter().find(|cell| cell.name() == "folder-http");
+            !cell.expect("each run has it").left_out.contains(&file)
+        };
+        let turns = Engine::ALL.iter().filter(|drawn| takes(drawn)).count();
+        assert!((2..=3).contains(&turns), "{file} runs on {turns} of five days");
+    }
+    for drawn in Engine::ALL {
+        let cells = plain(drawn, |_| true);
+        let cell =
+            cells.iter().find(|cell| cell.name() == "folder-https").expect("each run has it");
+        over_https += usize::from(cell.suite_names().any(|suite| suite == "boto3"));
+    }
+    assert_eq!(over_https, 2);
 }
 
 #[test]

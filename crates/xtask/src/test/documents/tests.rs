@@ -21,8 +21,8 @@ fn a_program_has_the_libraries_of_its_package() {
 }
 
 #[test]
-fn pages_of_programs_have_names_of_their_own() {
-    let name = |path: &str| name_of_pages(Path::new(path)).expect("a name");
+fn programs_have_names_of_their_own() {
+    let name = |path: &str| name_of_program(Path::new(path)).expect("a name");
     assert_eq!(name("/crates/server/src/main.rs"), "server_program");
     assert_eq!(name("/crates/fuse/examples/null/main.rs"), "null");
     assert_eq!(name("/crates/load/examples/commit-rate.rs"), "commit_rate");
