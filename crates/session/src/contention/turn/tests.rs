@@ -31,7 +31,9 @@ async fn a_task_of_its_own_gets_the_turn_of_its_caller() {
         assert!(of_task(&other).is_none(), "the queue of another session");
         let queue = Arc::clone(&queue);
         let found = async move { of_task(&queue).map(|found| found.reservation.place) };
-        tokio::spawn(in_place(found, place())).await.unwrap()
+        #[expect(clippy::disallowed_methods, reason = "the test joins it")]
+        let spawned = tokio::spawn(in_place(found, place()));
+        spawned.await.unwrap()
     });
     assert_eq!(found.await, Some(reservation.place));
     drop(reservation);
@@ -58,7 +60,7 @@ async fn others_wait_until_a_turn_expires() {
     let earlier = queue.table.earlier_of(vec![key(&a)], None, false).unwrap();
     let deadline = began + TURN_DURATION / 4;
     assert!(!queue.table.wait_until(deadline, earlier).await, "the deadline comes first");
-    assert!(queue.table.reserve_too(turn.place, &[b.clone()]));
+    assert!(queue.table.reserve_too(turn.place, std::slice::from_ref(&b)));
     let earlier = queue.table.earlier_of(vec![key(&b)], None, false).unwrap();
     assert!(queue.table.wait_until(began + 3 * TURN_DURATION, earlier).await);
     assert_eq!(began.elapsed().as_secs(), TURN_DURATION.as_secs());

@@ -43,10 +43,6 @@ fn plain(drawn: Engine, wants: impl Fn(&str) -> bool) -> Vec<Cell> {
 }
 
 impl Cell {
-    fn engine(&self) -> Option<Engine> {
-        self.subject.engine()
-    }
-
     fn suite_names(&self) -> impl Iterator<Item = &'static str> {
         self.suites.iter().map(|(suite, _)| *suite)
     }
