@@ -145,7 +145,19 @@ fn unconditional(bucket: &str, writer: usize, round: usize) -> (Request, u16) {
             let request = Request::new("POST", &format!("/{bucket}?delete"));
             (request.body(format!("<Delete>{keys}</Delete>")), 200)
         }
-        (2 | 3, _) | (_, 0) => (Request::new("PUT", &hot).body(format!("{writer} {round}")), 200),
+        // A copy of an object that others overwrite, onto itself or elsewhere.
+        (3 | 4, 1) => {
+            let to = if writer % 8 == 3 { "source" } else { "copied" };
+            let copy = Request::new("PUT", &format!("/{bucket}/{to}"))
+                .header("x-amz-copy-source", &format!("/{bucket}/source"))
+                .header("x-amz-metadata-directive", "REPLACE");
+            (copy, 200)
+        }
+        (3..6, _) => {
+            let put = Request::new("PUT", &format!("/{bucket}/source"));
+            (put.body(format!("{writer} {round}")), 200)
+        }
+        (2, _) | (_, 0) => (Request::new("PUT", &hot).body(format!("{writer} {round}")), 200),
         _ => (Request::new("PUT", &job).body("job"), 200),
     }
 }
@@ -158,6 +170,7 @@ fn writers_without_conditions_are_never_refused(engine: Engine) {
     let enabled = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>";
     clients[0].put("/kept?versioning", enabled.as_bytes()).expect(200);
     for bucket in ["box", "kept"] {
+        clients[0].put(&format!("/{bucket}/source"), b"first").expect(200);
         let limit = Instant::now() + scale::load();
         std::thread::scope(|scope| {
             for writer in 0..WRITERS {
