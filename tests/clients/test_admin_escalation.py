@@ -2,6 +2,7 @@
 need."""
 
 import datetime
+import threading
 import time
 
 import boto3
@@ -127,6 +128,37 @@ def test_a_policy_that_is_replaced_needs_the_rank(api):
     peer = add_user(api, "admin:CreatePolicy", "admin:DeletePolicy", "admin:ServerInfo")
     peer("PUT", f"/policies/{policy}", {"document": allow("s3:GetObject")}, expect=200)
     low("DELETE", f"/policies/{policy}", expect=204)
+
+
+def test_a_policy_that_does_not_exist_yet_is_not_given(api):
+    low = add_user(api, "admin:CreateUser", "admin:AttachUserOrGroupPolicy", "admin:AddUserToGroup")
+    puppet = add_user(api)
+    future, path = fresh("policy"), f"/users/{puppet.access_key}"
+    stop, given = threading.Event(), []
+
+    def attach():
+        while not stop.is_set():
+            answer = low("PATCH", path, {"policies": [future]})
+            if answer.status == 200:
+                given.append(answer)
+
+    threads = [threading.Thread(target=attach) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)
+    api("PUT", f"/policies/{future}", {"document": allow("admin:*")}, expect=200)
+    time.sleep(0.5)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not given
+    assert api("GET", path, expect=200).json["policies"] == []
+    for method, at, body in (
+        ("PUT", f"/users/{fresh('user')}", {"policies": [fresh("policy")]}),
+        ("PUT", f"/groups/{fresh('group')}", {"policies": [fresh("policy")]}),
+    ):
+        answer = low(method, at, body)
+        assert (answer.status, answer.code) == (404, "NoSuchPolicy"), answer
 
 
 def test_users_do_not_displace_the_jobs_of_operators(api):

@@ -11,8 +11,8 @@
 use std::fmt;
 
 use namespace::{
-    AddUser, FindUser, ListUsers, RemoveUser, SetUserEnabled, SetUserOwner, SetUserPolicies,
-    SetUserSecret,
+    AddUser, FindUser, ListUsers, RemoveUser, SeenPolicy, SetUserEnabled, SetUserOwner,
+    SetUserPolicies, SetUserSecret,
 };
 use record::{AccountId, LastUse, Timestamp, User, UserKind, key};
 use store::Read;
@@ -222,7 +222,8 @@ impl Admin {
     pub async fn check_new_user(&self, new: &NewUser<'_>) -> Result<(), AdminError> {
         new.check()?;
         let user = &new.record(Vec::new(), self.now());
-        let add = AddUser { access_key: new.access_key, user, built_in: is_built_in };
+        let (access_key, built_in) = (new.access_key, is_built_in);
+        let add = AddUser { access_key, user, built_in, seen: &[] };
         Ok(self.look(&add).await??)
     }
 
@@ -236,10 +237,21 @@ impl Admin {
         new: &NewUser<'_>,
         sealer: &dyn SecretSealer,
     ) -> Result<IssuedKey, AdminError> {
+        self.create_user(new, &[], sealer).await
+    }
+
+    /// As [`Admin::add_user`], with the versions of policies that the caller has seen.
+    pub(crate) async fn create_user(
+        &self,
+        new: &NewUser<'_>,
+        seen: &[SeenPolicy],
+        sealer: &dyn SecretSealer,
+    ) -> Result<IssuedKey, AdminError> {
         new.check()?;
         let (secret, sealed_secret) = self.secret(new.access_key, new.secret, sealer)?;
         let user = new.record(sealed_secret, self.now());
-        let add = AddUser { access_key: new.access_key, user: &user, built_in: is_built_in };
+        let (access_key, built_in) = (new.access_key, is_built_in);
+        let add = AddUser { access_key, user: &user, built_in, seen };
         // The secret is returned only after the commit, so that an operator hands out no secret
         // whose key does not exist.
         self.change(&add).await??;
@@ -351,9 +363,19 @@ impl Admin {
         policies: &[String],
         expected: Option<&Etag>,
     ) -> Result<(), AdminError> {
+        self.replace_user_policies(access_key, (policies, &[]), expected).await
+    }
+
+    /// As [`Admin::set_user_policies`], with the versions of policies that the caller has seen.
+    pub(crate) async fn replace_user_policies(
+        &self,
+        access_key: &str,
+        (policies, seen): (&[String], &[SeenPolicy]),
+        expected: Option<&Etag>,
+    ) -> Result<(), AdminError> {
         let access_key = existing(access_key)?;
-        let expected = Etag::expected(expected);
-        let set = SetUserPolicies { access_key, policies, built_in: is_built_in, expected };
+        let (built_in, expected) = (is_built_in, Etag::expected(expected));
+        let set = SetUserPolicies { access_key, policies, built_in, seen, expected };
         if let Err(missing) = check_named(policies) {
             // If neither the policy nor the user exists, the error about the user is more useful.
             self.user(access_key).await?;

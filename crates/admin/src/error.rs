@@ -75,6 +75,10 @@ pub enum AdminError {
     /// The record has another etag than the caller has seen. Nothing happened.
     #[error("it has changed since it was read")]
     Changed,
+    /// This policy, which a user or a group would get, has another etag than the caller has seen.
+    /// Nothing happened, and the caller can read the policy and repeat the change.
+    #[error("the policy {0:?} has changed since it was read")]
+    PolicyChanged(String),
     /// The policy is built in. It has no document and cannot be removed.
     #[error("it is built in")]
     PolicyIsBuiltIn,
@@ -186,6 +190,7 @@ impl From<AccessError> for AdminError {
             AccessError::GroupHasMembers(users) => AdminError::GroupHasMembers(users),
             AccessError::TooMany(limited, limit) => AdminError::TooMany(limited, limit),
             AccessError::Changed => AdminError::Changed,
+            AccessError::PolicyChanged(name) => AdminError::PolicyChanged(name),
             error => AdminError::Corrupt(error.to_string()),
         }
     }

@@ -22,7 +22,12 @@ impl Etag {
 
     /// Returns the condition of a plan that the record has this etag.
     pub(crate) fn expected(etag: Option<&Etag>) -> Option<Expected> {
-        etag.map(|etag| Expected { seen: etag.0, hash })
+        etag.map(Etag::version)
+    }
+
+    /// Returns the version of the record that has this etag.
+    pub(crate) fn version(&self) -> Expected {
+        Expected { seen: self.0, hash }
     }
 }
 

@@ -5,6 +5,7 @@
 
 use namespace::{
     ChangeMembers, FindGroup, ListGroups, MEMBERS_AT_ONCE_MAX, Membership, PutGroup, RemoveGroup,
+    SeenPolicy,
 };
 use record::{Group, key};
 
@@ -68,10 +69,21 @@ impl Admin {
         policies: Option<&[String]>,
         expected: Option<&Etag>,
     ) -> Result<bool, AdminError> {
+        self.write_group(name, enabled, (policies, &[]), expected).await
+    }
+
+    /// As [`Admin::put_group`], with the versions of policies that the caller has seen.
+    pub(crate) async fn write_group(
+        &self,
+        name: &str,
+        enabled: Option<bool>,
+        (policies, seen): (Option<&[String]>, &[SeenPolicy]),
+        expected: Option<&Etag>,
+    ) -> Result<bool, AdminError> {
         check_group_name(name)?;
         check_named(policies.unwrap_or_default())?;
         let (built_in, expected) = (is_built_in, Etag::expected(expected));
-        let put = PutGroup { name, enabled, policies, exists: false, built_in, expected };
+        let put = PutGroup { name, enabled, policies, exists: false, built_in, seen, expected };
         Ok(self.change(&put).await??)
     }
 
@@ -89,7 +101,7 @@ impl Admin {
         let name = existing_group(name)?;
         check_named(policies.unwrap_or_default())?;
         let (built_in, expected) = (is_built_in, Etag::expected(expected));
-        let put = PutGroup { name, enabled, policies, exists: true, built_in, expected };
+        let put = PutGroup { name, enabled, policies, exists: true, built_in, seen: &[], expected };
         self.change(&put).await??;
         Ok(())
     }

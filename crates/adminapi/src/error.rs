@@ -189,7 +189,9 @@ fn kind(error: &AdminError) -> (StatusCode, &'static str) {
         | AdminError::HasNoTrash
         | AdminError::TrashLeft
         | AdminError::ForkTargetChanged => (StatusCode::CONFLICT, "InvalidState"),
-        AdminError::Contended | AdminError::Late => (StatusCode::CONFLICT, "Contended"),
+        AdminError::Contended | AdminError::Late | AdminError::PolicyChanged(_) => {
+            (StatusCode::CONFLICT, "Contended")
+        }
         AdminError::Interrupted => (StatusCode::CONFLICT, "Interrupted"),
         AdminError::Unread(_) | AdminError::Unchanged(_) => {
             (StatusCode::SERVICE_UNAVAILABLE, "Unavailable")

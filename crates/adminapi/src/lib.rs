@@ -36,6 +36,8 @@ mod s3_call;
 mod sealer;
 mod served;
 mod streams;
+#[cfg(test)]
+mod world;
 
 pub use actor::Actor;
 pub use api::{AdminApi, Parts, ProcessFacts};

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeSet;
 
-use admin::{AccessKey, AdminError, NamedGroup};
+use admin::{AccessKey, AdminError, NamedGroup, PolicyGiver};
 use policy::{AdminAction, Policy, PolicyKind};
 
 use crate::{Actor, AdminApi, ApiError};
@@ -24,9 +24,10 @@ fn beyond(action: AdminAction) -> ApiError {
 }
 
 impl AdminApi {
-    /// Fails with `AccessDenied` if one of the policies could allow an administrative action that
-    /// the sender may not do. Conditions and resources are ignored, so the check is on the safe
-    /// side. A policy that does not exist allows nothing.
+    /// Fails with `AccessDenied` if one of the policies that a user or a group has could allow an
+    /// administrative action that the sender may not do. Conditions and resources are ignored, so
+    /// the check is on the safe side. A policy that does not exist allows nothing. For policies
+    /// that a sender gives, use [`AdminApi::giver`].
     pub(crate) async fn check_rank(
         &self,
         actor: &Actor<'_>,
@@ -44,6 +45,29 @@ impl AdminApi {
             }
         }
         Ok(())
+    }
+
+    /// Returns the giver of these policies, in the versions of which the sender may give all
+    /// actions. Fails as [`AdminApi::check_rank`], and with `NoSuchPolicy` for a policy that does
+    /// not exist: another sender could create it, with more rights, before the change. The giver
+    /// refuses a policy that another sender has replaced since this check.
+    pub(crate) async fn giver(
+        &self,
+        actor: &Actor<'_>,
+        policies: &[String],
+    ) -> Result<PolicyGiver<'_>, ApiError> {
+        let mut seen = Vec::new();
+        for name in policies {
+            // The operator's own key may give all, so nothing depends on the documents.
+            if actor.is_root() {
+                break;
+            }
+            let found = self.admin.policy(name).await?;
+            check_document(actor, &found.document)?;
+            // A built-in policy never changes.
+            seen.extend(found.etag.map(|etag| (name.clone(), etag)));
+        }
+        Ok(self.admin.giver(seen))
     }
 
     /// Fails as [`AdminApi::check_rank`] for the policies of a user and of its groups.
@@ -183,3 +207,6 @@ fn check_actions(
 pub(crate) fn own_rights(why: &str) -> ApiError {
     ApiError::new(http::StatusCode::FORBIDDEN, "AccessDenied", why)
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,20 +4,19 @@
 //! every policy that a user or a group names exists (for an exception in very large volumes see
 //! [`RemovePolicy`]). A plan that gives a policy to a user guards the record of the policy, and a
 //! plan that removes a policy guards that no user and no group has it. Built-in policies have no
-//! record; the caller knows their names.
+//! record; the caller knows their names. A caller that has read a policy before it gives it, for
+//! example to compare its actions with those of an operator, names the record that it has seen: the
+//! plan guards these bytes, so no other document takes its place meanwhile.
 //!
 //! The reason why a change is refused is a part of its answer, with the names that it concerns, so
 //! it comes from one snapshot like any answer. For example, `RemovePolicy` returns the access keys
 //! that have the policy.
-
-use std::collections::BTreeSet;
 
 use record::{AccountId, Group, PolicyRecord, User, key};
 use store::{Entry, Guard, Key, Limits, Plan, Space, Value, Write};
 
 use crate::Halt;
 use crate::run::{Env, Planner, Step};
-use crate::stage::account_is_there;
 use crate::view::{View, decode};
 
 /// The most access keys or policies of one range read.
@@ -78,6 +77,10 @@ pub enum AccessError {
     /// The record is not the one that the caller has seen.
     #[error("the record has changed")]
     Changed,
+    /// The record of this policy, which a user or a group gets, is not the one that the caller has
+    /// seen.
+    #[error("the policy {0:?} has changed")]
+    PolicyChanged(String),
 }
 
 /// Returns ` of NAME` for an error text, or nothing without a name.
@@ -210,80 +213,6 @@ impl Planner for FindPolicy<'_> {
             return Ok(Step::Done(Err(AccessError::NoSuchPolicy(self.name.to_owned()))));
         };
         Ok(Step::Done(Ok(decode(&at, &value, PolicyRecord::decode)?)))
-    }
-}
-
-/// Creates an access key. Fails with `UserExists` if there is one of its name, and with
-/// `NoSuchAccount` or `NoSuchPolicy` if its account or one of its policies does not exist.
-#[derive(Clone, Copy, Debug)]
-pub struct AddUser<'a> {
-    /// The name of the new access key.
-    pub access_key: &'a str,
-    /// The record of the new access key: account, secret, policies and the owner of its files.
-    pub user: &'a User,
-    /// The test for names of built-in policies, which need no record.
-    pub built_in: IsBuiltIn,
-}
-
-impl Planner for AddUser<'_> {
-    type Output = Result<(), AccessError>;
-
-    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
-        let at = key::user(self.access_key);
-        let given = with_policies(view, &at, &self.user.policies, self.built_in)?;
-        let account = self.user.account;
-        if account != AccountId::MAIN && view.record(&key::account(account))?.is_none() {
-            return Ok(Step::Done(Err(AccessError::NoSuchAccount(account))));
-        }
-        if given.record.is_some() {
-            return Ok(Step::Done(Err(AccessError::UserExists)));
-        }
-        let policies = match given.policies {
-            Ok(policies) => policies,
-            Err(missing) => return Ok(Step::Done(Err(missing))),
-        };
-        // A policy or account that is removed at the same time refuses this plan.
-        let mut guards: Vec<Guard> =
-            [Guard::Absent(at.clone())].into_iter().chain(policies).collect();
-        guards.extend(account_is_there(account));
-        let writes = vec![Write::Put(at.clone(), self.user.encode(&at))];
-        Ok(Step::Commit(Plan { guards, writes }, Ok(())))
-    }
-}
-
-/// Sets the policies of a user. Fails with `NoSuchUser`, `NotUser` and `Changed`, and with
-/// `NoSuchPolicy` if one of the policies does not exist.
-#[derive(Clone, Copy, Debug)]
-pub struct SetUserPolicies<'a> {
-    /// The name of the access key to change.
-    pub access_key: &'a str,
-    /// The names of the new policies, which replace all earlier ones.
-    pub policies: &'a [String],
-    /// The test for names of built-in policies, which need no record.
-    pub built_in: IsBuiltIn,
-    /// The version of the record that the caller has seen; `None` for any.
-    pub expected: Option<Expected>,
-}
-
-impl Planner for SetUserPolicies<'_> {
-    type Output = Result<(), AccessError>;
-
-    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
-        step(self.planned(view).map(|plan| (plan, ())))
-    }
-}
-
-impl SetUserPolicies<'_> {
-    fn planned(&self, view: &mut View<'_>) -> Result<Plan, Stop> {
-        let at = key::user(self.access_key);
-        let given = with_policies(view, &at, self.policies, self.built_in)?;
-        let value = given.record.ok_or(AccessError::NoSuchUser)?;
-        let user = user_for(&at, &value, self.expected)?;
-        let policies = given.policies?;
-        let user = User { policies: self.policies.to_vec(), ..user };
-        let guards = [Guard::Equals(at.clone(), value)].into_iter().chain(policies).collect();
-        let writes = vec![Write::Put(at.clone(), user.encode(&at))];
-        Ok(Plan { guards, writes })
     }
 }
 
@@ -488,39 +417,6 @@ impl RemovePolicy<'_> {
         }
         Ok(plan)
     }
-}
-
-/// A user or group, and the policies that it gets.
-pub(crate) struct Given {
-    /// The record of the user or group, if it exists.
-    pub(crate) record: Option<Value>,
-    /// The guards of the policies that have records, or the error for the first missing one.
-    pub(crate) policies: Result<Vec<Guard>, AccessError>,
-}
-
-/// Reads a user or group and its new policies, in one round trip.
-pub(crate) fn with_policies(
-    view: &mut View<'_>,
-    record: &Key,
-    policies: &[String],
-    built_in: IsBuiltIn,
-) -> Result<Given, Halt> {
-    let mut guarded = BTreeSet::new();
-    // A policy that is named twice must have one guard only.
-    let named: Vec<&String> = policies
-        .iter()
-        .filter(|name| !built_in(name.as_str()) && guarded.insert(name.as_str()))
-        .collect();
-    let own = [record.clone()].into_iter();
-    let keys: Vec<Key> = own.chain(named.iter().map(|name| key::policy(name))).collect();
-    let mut found = view.many(&keys)?.into_iter();
-    let record = found.next().flatten();
-    let missing = named.iter().zip(found).find(|(_, found)| found.is_none());
-    let policies = match missing {
-        Some((name, _)) => Err(AccessError::NoSuchPolicy((*name).clone())),
-        None => Ok(keys.into_iter().skip(1).map(Guard::Present).collect()),
-    };
-    Ok(Given { record, policies })
 }
 
 /// The guards that the records of a range are unchanged and that there are no others.

@@ -11,9 +11,8 @@ use record::{Group, User, key};
 use store::{Guard, Plan, Write};
 
 use crate::Halt;
-use crate::access::{
-    AccessError, Expected, IsBuiltIn, Stop, group_entries, named, step, with_policies,
-};
+use crate::access::{AccessError, Expected, IsBuiltIn, Stop, group_entries, named, step};
+use crate::given_policies::{SeenPolicy, with_policies};
 use crate::run::{Env, Planner, Step};
 use crate::view::{View, decode};
 
@@ -67,8 +66,8 @@ impl Planner for FindGroup<'_> {
 
 /// Creates a group without members, or replaces the policies of a group and enables or disables it.
 ///
-/// Fails with `NoSuchPolicy`, with `Changed`, with `NoSuchGroup` if a version is expected and there
-/// is no group, and with `TooMany`.
+/// Fails with `NoSuchPolicy`, `Changed` and `PolicyChanged`, with `NoSuchGroup` if a version is
+/// expected and there is no group, and with `TooMany`.
 #[derive(Clone, Copy, Debug)]
 pub struct PutGroup<'a> {
     /// The name of the group.
@@ -82,6 +81,8 @@ pub struct PutGroup<'a> {
     pub exists: bool,
     /// The test for names of built-in policies, which need no record.
     pub built_in: IsBuiltIn,
+    /// The versions of the policies that the caller has seen. Any version of the others is given.
+    pub seen: &'a [SeenPolicy],
     /// The version of the record that the caller has seen; `None` for any or none.
     pub expected: Option<Expected>,
 }
@@ -98,7 +99,8 @@ impl Planner for PutGroup<'_> {
 impl PutGroup<'_> {
     fn planned(&self, view: &mut View<'_>) -> Result<(Plan, bool), Stop> {
         let at = key::group(self.name);
-        let given = with_policies(view, &at, self.policies.unwrap_or_default(), self.built_in)?;
+        let named = (self.policies.unwrap_or_default(), self.built_in, self.seen);
+        let given = with_policies(view, &at, named)?;
         let existed = given.record.is_some();
         let (mut group, guard) = match given.record {
             Some(found) => {

@@ -20,6 +20,7 @@ mod account;
 mod bucket;
 mod content_map;
 mod error;
+mod given_policies;
 mod group;
 mod inode_state;
 mod job;
@@ -46,9 +47,8 @@ mod version_list;
 mod view;
 
 pub use access::{
-    AccessError, AddUser, Expected, FindPolicy, FindUser, IsBuiltIn, ListPolicies, ListUsers,
-    RecordHash, RemovePolicy, SetPolicy, SetUserEnabled, SetUserOwner, SetUserPolicies,
-    SetUserSecret,
+    AccessError, Expected, FindPolicy, FindUser, IsBuiltIn, ListPolicies, ListUsers, RecordHash,
+    RemovePolicy, SetPolicy, SetUserEnabled, SetUserOwner, SetUserSecret,
 };
 pub use access_key::{
     AddKey, ChangeKey, KEYS_PER_USER_MAX, KeyChange, LAST_USES_MAX, ListTokens, RecordLastUses,
@@ -63,6 +63,7 @@ pub use bucket::{
 };
 pub use content_map::{build_content, concatenate, cut, pages_of, part_runs};
 pub use error::{FsError, Halt};
+pub use given_policies::{AddUser, SeenPolicy, SetUserPolicies};
 pub use group::{
     ChangeMembers, FindGroup, GROUPS_MAX, GROUPS_PER_USER_MAX, ListGroups, MEMBERS_AT_ONCE_MAX,
     MEMBERS_PER_GROUP_MAX, Membership, PutGroup, RemoveGroup,

@@ -249,3 +249,31 @@ async fn a_secret_is_written_only_if_it_is_another_one() {
     let missing = admin.set_user_secret("bert", "another-secret", &Open).await;
     assert!(matches!(missing, Err(AdminError::NoSuchUser)), "{missing:?}");
 }
+
+#[tokio::test]
+async fn a_policy_that_was_replaced_since_it_was_read_is_not_given() {
+    let admin = over(with_volume(MemoryStore::new()).await);
+    admin.put_policy("p", DOCUMENT, None).await.unwrap();
+    add(&admin, "anna", &[]).await;
+    let seen = [("p".to_owned(), admin.policy("p").await.unwrap().etag.unwrap())];
+    admin.put_policy("p", &DOCUMENT.replace("photos", "films"), None).await.unwrap();
+    let (giver, p) = (admin.giver(seen.clone()), names(&["p"]));
+    let changed = |error| matches!(error, AdminError::PolicyChanged(name) if name == "p");
+    assert!(changed(giver.set_user_policies("anna", &p, None).await.unwrap_err()));
+    assert!(changed(giver.put_group("lab", None, Some(&p), None).await.unwrap_err()));
+    let bert = NewUser {
+        access_key: "bert",
+        account: AccountId::MAIN,
+        secret: None,
+        uid: 1,
+        gid: 2,
+        umask: 0,
+        policies: &p,
+    };
+    assert!(changed(giver.add_user(&bert, &Open).await.unwrap_err()));
+    // The same document again is the same version.
+    admin.put_policy("p", DOCUMENT, None).await.unwrap();
+    giver.set_user_policies("anna", &p, None).await.unwrap();
+    giver.put_group("lab", None, Some(&p), None).await.unwrap();
+    giver.add_user(&bert, &Open).await.unwrap();
+}

@@ -76,7 +76,8 @@ impl AdminApi {
             };
             match outcome {
                 Ok(()) => return Ok(changed),
-                Err(error) if error.code == "Changed" => {}
+                // The list, or a policy that it gets.
+                Err(error) if ["Changed", "Contended"].contains(&&*error.code) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -127,7 +127,8 @@ impl AdminApi {
     /// `AccessDenied` without `admin:AddUserToGroup`; with policies without
     /// `admin:AttachUserOrGroupPolicy`; with `enabled` without `admin:EnableGroup` or
     /// `admin:DisableGroup`; also if a policy gives an action that the sender may not do.
-    /// `InvalidName`, `NoSuchPolicy`, `TooMany`, `Changed`.
+    /// `InvalidName`, `NoSuchPolicy`, `TooMany`, `Changed`; `Contended` if another request replaces
+    /// a policy meanwhile.
     pub async fn put_group(
         &self,
         actor: &Actor<'_>,
@@ -141,10 +142,10 @@ impl AdminApi {
             let action = if enabled { AdminAction::EnableGroup } else { AdminAction::DisableGroup };
             actor.require(action)?;
         }
-        if let Some(policies) = &new.policies {
+        if new.policies.is_some() {
             actor.require(AdminAction::AttachUserOrGroupPolicy)?;
-            self.check_rank(actor, policies).await?;
         }
+        let giver = self.giver(actor, new.policies.as_deref().unwrap_or_default()).await?;
         let known = match self.admin.group(name).await {
             Ok(known) => Some(known),
             Err(AdminError::NoSuchGroup) => None,
@@ -154,7 +155,7 @@ impl AdminApi {
             self.check_change(actor, &known).await?;
         }
         let (policies, expected) = (new.policies.as_deref(), if_match.of_record()?);
-        self.admin.put_group(name, new.enabled, policies, expected.as_ref()).await?;
+        giver.put_group(name, new.enabled, policies, expected.as_ref()).await?;
         self.follow_access().await;
         Ok(shown(self.admin.group(name).await?))
     }

@@ -144,7 +144,7 @@ impl AdminApi {
     /// `AccessDenied` without `admin:CreateUser`, and with policies without
     /// `admin:AttachUserOrGroupPolicy`; also if a policy gives an action that the sender may not
     /// do, and for a sender whose credentials end. `Exists`, `InvalidName`, `NoSuchPolicy`,
-    /// `NoSuchAccount`.
+    /// `NoSuchAccount`; `Contended` if another request replaces a policy meanwhile.
     pub async fn put_user(
         &self,
         actor: &Actor<'_>,
@@ -155,8 +155,8 @@ impl AdminApi {
         check_count("policies", &new.policies, POLICIES_MAX)?;
         if !new.policies.is_empty() {
             actor.require(AdminAction::AttachUserOrGroupPolicy)?;
-            self.check_rank(actor, &new.policies).await?;
         }
+        let giver = self.giver(actor, &new.policies).await?;
         // A user does not expire, so it would outlive a sender that does.
         check_end(actor, None)?;
         self.check_free(name)?;
@@ -174,7 +174,7 @@ impl AdminApi {
             umask: umask.unwrap_or(identity::UMASK_DEFAULT),
             policies: &new.policies,
         };
-        let issued = self.admin.add_user(&new, &Sealer(&self.access)).await?;
+        let issued = giver.add_user(&new, &Sealer(&self.access)).await?;
         self.follow_access().await;
         Ok(issued.into())
     }
@@ -184,7 +184,8 @@ impl AdminApi {
     /// # Errors
     /// `AccessDenied` without the action of each change: `admin:EnableUser`, `admin:DisableUser`,
     /// `admin:AttachUserOrGroupPolicy`, `admin:CreateUser`; also for the sender itself, and if a
-    /// policy gives an action that the sender may not do. `NoSuchUser`, `NoSuchPolicy`, `Changed`.
+    /// policy gives an action that the sender may not do. `NoSuchUser`, `NoSuchPolicy`, `Changed`;
+    /// `Contended` if another request replaces a policy meanwhile.
     pub async fn patch_user(
         &self,
         actor: &Actor<'_>,
@@ -215,8 +216,8 @@ impl AdminApi {
         }
         self.check_rank_of_user(actor, name).await?;
         if let Some(policies) = &patch.policies {
-            self.check_rank(actor, policies).await?;
-            self.admin.set_user_policies(name, policies, expected.take()).await?;
+            let giver = self.giver(actor, policies).await?;
+            giver.set_user_policies(name, policies, expected.take()).await?;
         }
         if owner != (None, None, None) {
             self.admin.set_user_owner(name, owner, expected.take()).await?;

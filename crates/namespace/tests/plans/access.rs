@@ -4,7 +4,7 @@ use namespace::{
     AccessError, AccessRecords, AddAccount, AddKey, AddUser, ChangeKey, ChangeMembers, FindPolicy,
     FindUser, GROUPS_PER_USER_MAX, KEYS_PER_USER_MAX, KeyChange, ListAccess, ListPolicies,
     ListUsers, MEMBERS_AT_ONCE_MAX, Membership, NoHints, Planner, PutGroup, RecordLastUses,
-    RemoveGroup, RemoveKey, RemovePolicy, RemoveUser, RotateKey, SetPolicy, SetSecret,
+    RemoveGroup, RemoveKey, RemovePolicy, RemoveUser, RotateKey, SeenPolicy, SetPolicy, SetSecret,
     SetUserEnabled, SetUserOwner, SetUserPolicies,
 };
 use record::{
@@ -28,11 +28,15 @@ fn user(uid: u32, policies: &[&str]) -> User {
 
 fn put_group<'a>(name: &'a str, policies: &'a [String]) -> PutGroup<'a> {
     let (policies, built_in) = (Some(policies), is_built_in as fn(&str) -> bool);
-    PutGroup { name, enabled: None, policies, exists: false, built_in, expected: None }
+    PutGroup { name, enabled: None, policies, exists: false, built_in, seen: &[], expected: None }
+}
+
+fn set_policies<'a>(access_key: &'a str, policies: &'a [String]) -> SetUserPolicies<'a> {
+    SetUserPolicies { access_key, policies, built_in: is_built_in, seen: &[], expected: None }
 }
 
 fn add<'a>(access_key: &'a str, user: &'a User) -> AddUser<'a> {
-    AddUser { access_key, user, built_in: is_built_in }
+    AddUser { access_key, user, built_in: is_built_in, seen: &[] }
 }
 
 fn set_policy(world: &World, name: &str, document: &str) -> bool {
@@ -109,13 +113,7 @@ fn access_key_never_names_a_missing_policy() {
     assert_eq!(world.cold(&add("A", &user(1, &["p", "p"]))).0, Ok(Ok(())));
     let change = |policies: &[&str]| {
         let policies: Vec<String> = policies.iter().map(|&name| name.to_owned()).collect();
-        let built_in = is_built_in;
-        world.cold(&SetUserPolicies {
-            access_key: "A",
-            policies: &policies,
-            built_in,
-            expected: None,
-        })
+        world.cold(&set_policies("A", &policies))
     };
     assert_eq!(change(&["q"]), (Ok(Err(missing())), cost(1, 0)));
     assert_eq!(change(&["readwrite", "p"]), (Ok(Ok(())), cost(1, 1)));
@@ -139,8 +137,7 @@ fn access_key_never_names_a_missing_policy() {
     let changed = User { uid: 7, umask: 0o77, ..user(1, &[]) };
     assert!(world.cold(&FindUser { access_key: "A" }).0.unwrap() == Ok(changed), "nothing else");
     assert_eq!(world.cold(&owner("C")), (Ok(Err(AccessError::NoSuchUser)), cost(1, 0)));
-    let nobody =
-        SetUserPolicies { access_key: "C", policies: &[], built_in: is_built_in, expected: None };
+    let nobody = set_policies("C", &[]);
     assert_eq!(world.cold(&nobody).0, Ok(Err(AccessError::NoSuchUser)));
 }
 
@@ -262,12 +259,12 @@ fn further() -> User {
 fn concurrent_operators_equal_one_order() {
     let (with, without) = (user(1, &["p"]), user(2, &["readwrite"]));
     let (policy, policies) = (PolicyRecord("{ }".to_owned()), ["p".to_owned()]);
-    let built_in = is_built_in;
     let (further, members_of) = (further(), ["A".to_owned(), "B".to_owned()]);
     let disabled = KeyChange { enabled: Some(false), ..KeyChange::default() };
     let members = |users, change| ChangeMembers { name: "lab", users, change, expected: None };
     let (a, ab) = (&members_of[..1], &members_of[..]);
-    let changes: [&dyn Change; 18] = [
+    let seen_first = seen("{}");
+    let changes: [&dyn Change; 19] = [
         &AddKey { access_key: "K", user: &further },
         &RemoveKey { access_key: "K", expected: None },
         &ChangeKey { access_key: "K", change: &disabled, expected: None },
@@ -278,11 +275,12 @@ fn concurrent_operators_equal_one_order() {
         &RemoveGroup { name: "lab", expected: None },
         &members(a, Membership::Join),
         &members(ab, Membership::Leave),
-        &AddUser { access_key: "A", user: &with, built_in },
-        &AddUser { access_key: "A", user: &without, built_in },
-        &AddUser { access_key: "C", user: &with, built_in },
-        &SetUserPolicies { access_key: "A", policies: &policies, built_in, expected: None },
-        &SetUserPolicies { access_key: "A", policies: &[], built_in, expected: None },
+        &add("A", &with),
+        &add("A", &without),
+        &add("C", &with),
+        &set_policies("A", &policies),
+        &set_policies("A", &[]),
+        &SetUserPolicies { seen: &seen_first, ..set_policies("A", &policies) },
         &RemoveUser { access_key: "A", expected: None },
         &SetPolicy { name: "p", policy: &policy, expected: None },
         &RemovePolicy { name: "p", expected: None },
@@ -475,19 +473,47 @@ fn limits_of_keys_and_groups_hold() {
     assert!(matches!(refused, Err(AccessError::TooMany(_, MEMBERS_AT_ONCE_MAX))), "{refused:?}");
 }
 
+/// The length is hash enough for records of different lengths.
+fn hash(bytes: &[u8]) -> namespace::RecordHash {
+    u128::try_from(bytes.len()).unwrap().to_be_bytes()
+}
+
+/// The version of the policy `p` with this document.
+fn seen(document: &str) -> [SeenPolicy; 1] {
+    let value = PolicyRecord(document.to_owned()).encode(&key::policy("p"));
+    [SeenPolicy { name: "p".to_owned(), version: namespace::Expected { seen: hash(&value), hash } }]
+}
+
+#[test]
+fn a_policy_is_given_in_the_version_that_the_caller_has_seen() {
+    let world = World::empty();
+    set_policy(&world, "p", "{}");
+    set_policy(&world, "q", "{}");
+    let (same, other) = (seen("{}"), seen("{ }"));
+    let wants = user(1, &["p", "q", "readwrite", "p"]);
+    let changed = || Ok(Err(AccessError::PolicyChanged("p".to_owned())));
+    assert_eq!(world.cold(&AddUser { seen: &other, ..add("A", &wants) }), (changed(), cost(1, 0)));
+    assert_eq!(world.cold(&AddUser { seen: &same, ..add("A", &wants) }), (Ok(Ok(())), cost(1, 1)));
+    let policies = names(&["p"]);
+    let put = put_group("lab", &policies);
+    assert_eq!(
+        world.cold(&PutGroup { seen: &other, ..put }).0,
+        Ok(Err(AccessError::PolicyChanged("p".to_owned())))
+    );
+    assert_eq!(world.cold(&PutGroup { seen: &same, ..put }).0, Ok(Ok(false)));
+    let set = |seen| SetUserPolicies { seen, ..set_policies("A", &policies) };
+    assert_eq!(world.cold(&set(&other)).0, changed());
+    assert_eq!(world.cold(&set(&same)).0, Ok(Ok(())));
+}
+
 #[test]
 fn change_of_another_version_is_refused() {
-    // The length is hash enough for records of different lengths.
-    fn hash(bytes: &[u8]) -> namespace::RecordHash {
-        u128::try_from(bytes.len()).unwrap().to_be_bytes()
-    }
     let world = World::empty();
     world.cold(&add("A", &user(1, &[]))).0.unwrap().unwrap();
     let value = world.state().records[&key::user("A")].clone();
     let expected = Some(namespace::Expected { seen: hash(&value), hash });
     let policies = names(&["readwrite"]);
-    let set =
-        SetUserPolicies { access_key: "A", policies: &policies, built_in: is_built_in, expected };
+    let set = SetUserPolicies { expected, ..set_policies("A", &policies) };
     assert_eq!(world.cold(&set).0, Ok(Ok(())));
     let changed = || Ok(Err(AccessError::Changed));
     assert_eq!(world.cold(&set).0, changed());

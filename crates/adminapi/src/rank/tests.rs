@@ -1,0 +1,87 @@
+use faulty::Rival;
+use record::{PolicyRecord, key};
+
+use crate::IfMatch;
+use crate::resources::groups::NewGroup;
+use crate::resources::users::{NewUserJson, UserPatch};
+use crate::world::{World, document, names};
+
+/// The policy of an operator who may create users and give policies, and nothing else.
+const HELPER: &str = r#"{"Effect":"Allow","Action":["admin:CreateUser","admin:AddUserToGroup",
+    "admin:AttachUserOrGroupPolicy"],"Resource":"*"}"#;
+
+/// A statement that the helper may give.
+const HARMLESS: &str = r#"{"Effect":"Allow","Action":"s3:GetObject","Resource":"*"}"#;
+
+/// A statement that only an operator with all rights may give.
+const ALL: &str = r#"{"Effect":"Allow","Action":"admin:*","Resource":"*"}"#;
+
+/// A world with the operator `helper`, the user `puppet`, and the policy `p` that `helper` may
+/// give.
+async fn world() -> World {
+    let world = World::new().await;
+    world.policy("helpers", HELPER).await;
+    world.policy("p", HARMLESS).await;
+    world.user("helper", &["helpers"]).await;
+    world.user("puppet", &[]).await;
+    world
+}
+
+#[tokio::test]
+async fn policy_that_does_not_exist_is_refused_at_the_check() {
+    let world = world().await;
+    let helper = world.sender("helper");
+    let helper = world.actor(&helper);
+    let missing = world.api.giver(&helper, &names(&["p", "future"])).await.unwrap_err();
+    assert_eq!(missing.code, "NoSuchPolicy");
+    world.policy("future", ALL).await;
+    let beyond = world.api.giver(&helper, &names(&["p", "future"])).await.unwrap_err();
+    assert_eq!(beyond.code, "AccessDenied");
+    world.api.giver(&helper, &names(&["p", "readwrite"])).await.unwrap();
+}
+
+#[tokio::test]
+async fn policy_that_is_replaced_between_check_and_commit_is_not_given() {
+    let world = world().await;
+    let helper = world.sender("helper");
+    let helper = world.actor(&helper);
+    let (policies, any) = (names(&["p"]), IfMatch::default());
+    let at = key::policy("p");
+    let stronger = |more: &str| PolicyRecord(document(ALL) + more).encode(&at);
+    let rival = Rival { key: at.clone(), values: [stronger(""), stronger(" ")] };
+    let harmless = PolicyRecord(document(HARMLESS)).encode(&at);
+    let again = async || {
+        *world.store.rival.lock().unwrap() = None;
+        let writes = vec![store::Write::Put(at.clone(), harmless.clone())];
+        world.store.commit_now(&[store::Plan { guards: Vec::new(), writes }]).await;
+        *world.store.rival.lock().unwrap() = Some(rival.clone());
+    };
+    again().await;
+    let patch = UserPatch { policies: Some(policies.clone()), ..UserPatch::default() };
+    let refused = world.api.patch_user(&helper, "puppet", &patch, &any).await.unwrap_err();
+    assert_eq!(refused.code, "Contended");
+    assert!(world.api.admin.user("puppet").await.unwrap().policies.is_empty());
+    again().await;
+    let new = NewUserJson { policies: policies.clone(), ..NewUserJson::default() };
+    let refused = world.api.put_user(&helper, "other", &new).await.unwrap_err();
+    assert_eq!(refused.code, "Contended");
+    assert!(world.api.admin.user("other").await.is_err());
+    again().await;
+    let new = NewGroup { policies: Some(policies), enabled: None };
+    let refused = world.api.put_group(&helper, "lab", &new, &any).await.unwrap_err();
+    assert_eq!(refused.code, "Contended");
+    assert!(world.api.admin.group("lab").await.is_err());
+}
+
+#[tokio::test]
+async fn operator_gives_a_policy_that_another_one_replaces_meanwhile() {
+    let world = world().await;
+    let root = world.sender("root");
+    let (root, any) = (world.actor(&root), IfMatch::default());
+    let at = key::policy("p");
+    let values = [document(ALL), document(HARMLESS)].map(|text| PolicyRecord(text).encode(&at));
+    *world.store.rival.lock().unwrap() = Some(Rival { key: at, values });
+    let patch = UserPatch { policies: Some(names(&["p"])), ..UserPatch::default() };
+    let patched = world.api.patch_user(&root, "puppet", &patch, &any).await.unwrap();
+    assert_eq!(patched.policies, ["p"]);
+}
