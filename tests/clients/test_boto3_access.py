@@ -254,6 +254,35 @@ def test_temporary_credentials_are_limited_by_their_policy(control, bucket, serv
     assert arn.startswith("arn:aws:sts::000000000001:assumed-role/") and arn.endswith("/nightly")
 
 
+@pytest.mark.parametrize("key", ["aws:username", "aws:PrincipalArn"])
+def test_a_deny_of_a_user_holds_for_its_sessions(control, bucket, server, key):
+    bert = add_person(server, ["readwrite"])
+    control.put_object(Bucket=bucket, Key="keep", Body=b"1")
+    arn = f"arn:aws:iam::000000000001:user/{bert.access_key}"
+    statement = {
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:DeleteObject",
+        "Resource": f"arn:aws:s3:::{bucket}/*",
+        "Condition": {"StringEquals": {key: bert.access_key if key == "aws:username" else arn}},
+    }
+    document = {"Version": "2012-10-17", "Statement": [statement]}
+    control.put_bucket_policy(Bucket=bucket, Policy=json.dumps(document))
+    sts = boto3.client("sts", **bert.settings(server))
+    role = "arn:aws:iam::000000000001:role/any"
+    given = sts.assume_role(RoleArn=role, RoleSessionName="zz")["Credentials"]
+    settings = {
+        **server.aws_settings(),
+        "aws_access_key_id": given["AccessKeyId"],
+        "aws_secret_access_key": given["SecretAccessKey"],
+        "aws_session_token": given["SessionToken"],
+    }
+    for s3 in (bert.s3, boto3.client("s3", **settings)):
+        with refused("AccessDenied", status=403):
+            s3.delete_object(Bucket=bucket, Key="keep")
+        assert s3.get_object(Bucket=bucket, Key="keep")["Body"].read() == b"1"
+
+
 def issued(said):
     """Returns the access key and the secret in the output of a command."""
     lines = dict(line.rsplit(None, 1) for line in said.splitlines())

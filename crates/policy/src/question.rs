@@ -44,14 +44,15 @@ pub struct RoleSession {
 }
 
 impl Principal {
-    /// Returns the value of `aws:PrincipalArn`: the ARN of the user or of the root user. For a
-    /// session it is the ARN of the role, as on AWS. `None` for `Anonymous` and `Service`.
+    /// Returns the value of `aws:PrincipalArn`: the ARN of the user or of the root user, also for
+    /// its sessions. For a web identity it is the ARN of the role, as on AWS. `None` for
+    /// `Anonymous` and `Service`.
     pub fn arn(&self) -> Option<String> {
         let Principal::User { account, name, is_root, session, .. } = self else { return None };
         match (session, name) {
-            (Some(session), _) => Some(format!("arn:aws:iam::{account}:role/{}", session.role)),
-            (None, _) if *is_root => Some(format!("arn:aws:iam::{account}:root")),
-            (None, Some(name)) => Some(format!("arn:aws:iam::{account}:user/{name}")),
+            _ if *is_root => Some(format!("arn:aws:iam::{account}:root")),
+            (_, Some(name)) => Some(format!("arn:aws:iam::{account}:user/{name}")),
+            (Some(session), None) => Some(format!("arn:aws:iam::{account}:role/{}", session.role)),
             (None, None) => None,
         }
     }
@@ -86,7 +87,9 @@ impl Principal {
             PrincipalKey::Account => Values::from_borrowed(self.account()),
             PrincipalKey::Type => Values::from_borrowed(Some(self.kind())),
             PrincipalKey::Username => match self {
-                Principal::User { name, is_root: false, session: None, .. } => {
+                // Also for the session of a user, which the user begins without a permission: a
+                // Deny by this key would otherwise not limit the user. A web identity has no name.
+                Principal::User { name, is_root: false, .. } => {
                     Values::from_borrowed(name.as_deref())
                 }
                 Principal::User { .. } | Principal::Anonymous | Principal::Service(_) => {

@@ -70,6 +70,17 @@ fn session(account: &str, name: &str, role: &str, session: &str) -> Principal {
     }
 }
 
+/// A session of a web identity, which has no user.
+fn web(account: &str, role: &str, session: &str) -> Principal {
+    Principal::User {
+        account: account.to_owned(),
+        canonical_id: CANONICAL.to_owned(),
+        name: None,
+        is_root: false,
+        session: Some(RoleSession { role: role.to_owned(), name: session.to_owned() }),
+    }
+}
+
 fn in_bucket() -> PolicyKind<'static> {
     PolicyKind::Bucket { bucket: "b", exists: &|_| true }
 }

@@ -1,4 +1,4 @@
-use super::{ACCOUNT, CANONICAL, OTHER, decide, in_bucket, of_bucket, root, session, user};
+use super::{ACCOUNT, CANONICAL, OTHER, decide, in_bucket, of_bucket, root, session, user, web};
 use crate::{Decision, NoValues, Policy, PolicyKind, Principal, PrincipalName, Question};
 
 #[test]
@@ -127,8 +127,41 @@ fn arns_of_senders() {
     assert_eq!(root(ACCOUNT).arn().unwrap(), "arn:aws:iam::111111111111:root");
     assert_eq!(user(ACCOUNT, "alice").arn().unwrap(), "arn:aws:iam::111111111111:user/alice");
     let session = session(ACCOUNT, "alice", "r", "s");
-    assert_eq!(session.arn().unwrap(), "arn:aws:iam::111111111111:role/r");
+    // The ARN of the user, so that a Deny by `aws:PrincipalArn` holds for its sessions.
+    assert_eq!(session.arn().unwrap(), "arn:aws:iam::111111111111:user/alice");
     assert_eq!(session.sender_arn().unwrap(), "arn:aws:sts::111111111111:assumed-role/r/s");
+    let web = web(ACCOUNT, "r", "s");
+    assert_eq!(web.arn().unwrap(), "arn:aws:iam::111111111111:role/r");
+    assert_eq!(web.sender_arn(), session.sender_arn());
+}
+
+#[test]
+fn a_deny_by_the_name_of_a_user_holds_for_its_sessions() {
+    let sender = |who: &Principal, condition: &str| {
+        let json = format!(
+            r#"{{"Statement":{{"Effect":"Deny","Principal":"*","Action":"s3:GetObject",
+                "Resource":"arn:aws:s3:::b/*","Condition":{condition}}}}}"#
+        );
+        decide(&Policy::parse(&json, in_bucket()).unwrap(), who, "s3:GetObject", "b/k")
+    };
+    let by_name = r#"{"StringEquals":{"aws:username":"alice"}}"#;
+    let by_arn = r#"{"ArnEquals":{"aws:PrincipalArn":"arn:aws:iam::111111111111:user/alice"}}"#;
+    let root_arn = r#"{"ArnEquals":{"aws:PrincipalArn":"arn:aws:iam::111111111111:root"}}"#;
+    let mut of_root = session(ACCOUNT, "rootkey", "rootkey", "s");
+    if let Principal::User { is_root, .. } = &mut of_root {
+        *is_root = true;
+    }
+    for who in [user(ACCOUNT, "alice"), session(ACCOUNT, "alice", "alice", "s")] {
+        assert_eq!(sender(&who, by_name), Decision::Denied, "{who:?}");
+        assert_eq!(sender(&who, by_arn), Decision::Denied, "{who:?}");
+        assert_eq!(sender(&who, root_arn), Decision::Unspecified, "{who:?}");
+    }
+    assert_eq!(sender(&of_root, root_arn), Decision::Denied);
+    // A web identity has no user, also if it chooses the name of one.
+    for who in [web(ACCOUNT, "alice", "alice"), session(ACCOUNT, "bob", "bob", "alice"), of_root] {
+        assert_eq!(sender(&who, by_name), Decision::Unspecified, "{who:?}");
+        assert_eq!(sender(&who, by_arn), Decision::Unspecified, "{who:?}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use std::cell::Cell;
 
-use super::{ACCOUNT, Said, decide, of_bucket, of_user, root, said, session, user};
+use super::{ACCOUNT, Said, decide, of_bucket, of_user, root, said, session, user, web};
 use crate::{
     ConditionKey, ConditionValues, Decision, Policy, PolicyKind, Principal, Question,
     ResolvedPatterns, Values,
@@ -40,8 +40,9 @@ fn a_variable_is_replaced_by_the_value_of_the_request() {
     assert!(allows("b/${aws:SourceIp}", &alice, "b/10.0.0.1", &from));
     let session = session(ACCOUNT, "alice", "r", "s");
     assert!(allows("b/${aws:userid}", &session, "b/r:s", &none));
-    // Neither sessions nor root users have a user's name.
-    assert!(!allows("b/${aws:username}", &session, "b/alice", &none));
+    // The session of a user has the user's name. Root users and web identities have none.
+    assert!(allows("b/${aws:username}", &session, "b/alice", &none));
+    assert!(!allows("b/${aws:username}*", &web(ACCOUNT, "r", "s"), "b/r", &none));
     assert!(!allows("b/${aws:username}*", &root(ACCOUNT), "b/rootkey", &none));
 }
 

@@ -38,7 +38,7 @@ impl Asked {
                 let role = session.as_ref();
                 match key {
                     "aws:principalaccount" => Some(account.clone()),
-                    "aws:username" if !*is_root && role.is_none() => name.clone(),
+                    "aws:username" if !*is_root => name.clone(),
                     "aws:userid" => Some(match role {
                         Some(role) => format!("{}:{}", role.role, role.name),
                         None if *is_root => account.clone(),
@@ -52,12 +52,13 @@ impl Asked {
                         }
                         .to_owned(),
                     ),
-                    "aws:principalarn" => Some(match role {
-                        Some(role) => format!("arn:aws:iam::{account}:role/{}", role.role),
-                        None if *is_root => format!("arn:aws:iam::{account}:root"),
+                    "aws:principalarn" if *is_root => Some(format!("arn:aws:iam::{account}:root")),
+                    // A session of a web identity has no user.
+                    "aws:principalarn" => Some(match name {
+                        Some(name) => format!("arn:aws:iam::{account}:user/{name}"),
                         None => {
-                            let name = name.as_ref().expect("a user has a name");
-                            format!("arn:aws:iam::{account}:user/{name}")
+                            let role = &role.expect("a user has a name").role;
+                            format!("arn:aws:iam::{account}:role/{role}")
                         }
                     }),
                     _ => None,
