@@ -116,8 +116,26 @@ def test_a_key_that_an_operator_disables_stays_disabled(api):
     officer("PATCH", key_path, {"enabled": False}, expect=200)
     denied(user("PATCH", key_path, {"enabled": True}))
     assert not works(key)
+    issued = key_of(api, user("POST", f"{key_path}/rotate", {}, expect=200).json)
+    assert not works(issued)
     officer("PATCH", key_path, {"enabled": True}, expect=200)
     assert works(key)
+
+
+def test_a_user_that_makes_no_keys_rotates_none(api):
+    no_keys = add_policy(api, allow("admin:CreateServiceAccount", effect="Deny"))
+    user = add_user(api, policies=["readwrite"])
+    path = f"/users/{user.access_key}"
+    key = user("POST", f"{path}/keys", {}, expect=200).json["access_key"]
+    api("PATCH", path, {"policies": ["readwrite", no_keys]}, expect=200)
+    for of in (key, user.access_key):
+        body = {"old_expires_seconds": 3_153_600_000}
+        denied(user("POST", f"{path}/keys/{of}/rotate", body))
+    denied(user("POST", f"{path}/keys", {}))
+    keys = api("GET", f"{path}/keys", expect=200).json["items"]
+    assert [item["access_key"] for item in keys] == [key]
+    # Its other changes need no key.
+    user("PATCH", f"{path}/keys/{key}", {"description": "laptop"}, expect=200)
 
 
 def test_a_policy_that_is_replaced_needs_the_rank(api):

@@ -99,8 +99,8 @@ fn with_key(
 }
 
 /// Adds a new key in place of an old one, and gives the old one an expiry. An earlier expiry of the
-/// old key remains. The new key has the parent, the description, the kind and the expiry of the old
-/// one. If the old key is a user, it is the parent of the new one.
+/// old key remains. The new key has the parent, the description, the kind, the state and the expiry
+/// of the old one. If the old key is a user, it is the parent of the new one, which is enabled.
 ///
 /// Fails with `NoSuchUser` if the old key or its parent does not exist, with `UserExists` if the
 /// new name is taken, and with `TooMany` if the parent has the maximum number of keys.
@@ -143,6 +143,9 @@ impl RotateKey<'_> {
             description: old.description.clone(),
             made: env.now,
             expires,
+            // The state of a user is that of all its keys, and no state of a further key. But a
+            // further key that an operator disabled stays disabled.
+            enabled: is_user || old.enabled,
             kind: old.kind.clone(),
             ..User::new(old.account, self.sealed_secret.to_vec())
         };

@@ -335,12 +335,13 @@ impl AdminApi {
         Ok(())
     }
 
-    /// Replaces a key of a user by a new one. The old one is accepted for a while.
+    /// Replaces a key of a user by a new one. The old one is accepted for a while. The new key of a
+    /// disabled key is disabled, too.
     ///
     /// # Errors
-    /// `AccessDenied` without `admin:UpdateServiceAccount`, except for the sender itself; also for
-    /// temporary credentials and tokens, and for a key that ends after that of the sender.
-    /// `NoSuchUser`, `TooMany`.
+    /// `AccessDenied` without `admin:UpdateServiceAccount`, except for the sender itself; also if a
+    /// policy denies `admin:CreateServiceAccount`, for temporary credentials and tokens, and for a
+    /// key that ends after that of the sender. `NoSuchUser`, `TooMany`.
     pub async fn rotate_key(
         &self,
         actor: &Actor<'_>,
@@ -348,6 +349,11 @@ impl AdminApi {
         rotation: Rotation,
     ) -> Result<IssuedKeyJson, ApiError> {
         self.check_keys(actor, (user, Some(key)), AdminAction::UpdateServiceAccount).await?;
+        // A rotation makes a key, and the old one can be accepted for years. So a Deny of new keys
+        // prevents it, also for keys of other users.
+        if !actor.may_for_itself(AdminAction::CreateServiceAccount) {
+            return Err(ApiError::denied(AdminAction::CreateServiceAccount.name()));
+        }
         // The new key has the end of the old one.
         check_end(actor, self.key_of(user, key).await?.expires)?;
         let old = rotation.old_expires_seconds.unwrap_or(OLD_EXPIRES_SECONDS);
@@ -440,3 +446,6 @@ pub(crate) fn shown(key: AccessKey) -> KeyJson {
         version: Some(key.etag),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -378,6 +378,14 @@ fn removal_of_a_user_removes_its_keys_and_memberships() {
     let later = RotateKey { new: "T", old_expires: Timestamp(99), ..lapsed };
     world.cold(&later).0.unwrap().unwrap();
     assert_eq!(find(&world, "K").expires, Some(Timestamp(9)), "an earlier expiry remains");
+    let disabled = KeyChange { enabled: Some(false), ..KeyChange::default() };
+    let change = ChangeKey { access_key: "K", change: &disabled, expected: None };
+    world.cold(&change).0.unwrap().unwrap();
+    world.cold(&RotateKey { new: "U", ..lapsed }).0.unwrap().unwrap();
+    assert!(!find(&world, "U").enabled && find(&world, "S").enabled, "it stays disabled");
+    for name in ["T", "U"] {
+        world.cold(&RemoveKey { access_key: name, expected: None }).0.unwrap().unwrap();
+    }
     world.cold(&put_group("lab", &[])).0.unwrap().unwrap();
     let a = names(&["A", "A"]);
     let join = ChangeMembers { name: "lab", users: &a, change: Membership::Join, expected: None };
