@@ -138,6 +138,17 @@ def test_a_user_that_makes_no_keys_rotates_none(api):
     user("PATCH", f"{path}/keys/{key}", {"description": "laptop"}, expect=200)
 
 
+def test_a_member_of_a_disabled_group_cannot_change_its_policies(api):
+    author = add_user(api, "admin:CreatePolicy")
+    limit = add_policy(api, allow("s3:DeleteObject", effect="Deny"))
+    group, harmless = fresh("group"), {"document": allow("s3:DeleteBucketPolicy", effect="Deny")}
+    api("PUT", f"/groups/{group}", {"policies": [limit]}, expect=200)
+    api("PATCH", f"/groups/{group}", {"add": [author.access_key]}, expect=200)
+    for enabled in (True, False):
+        api("PUT", f"/groups/{group}", {"enabled": enabled}, expect=200)
+        denied(author("PUT", f"/policies/{limit}", harmless))
+
+
 def test_a_policy_that_is_replaced_needs_the_rank(api):
     low = add_user(api, "admin:CreatePolicy", "admin:DeletePolicy")
     policy = add_policy(api, allow("admin:ServerInfo"))

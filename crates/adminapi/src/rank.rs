@@ -172,7 +172,9 @@ impl AdminApi {
             }
             Err(error) => return Err(error.into()),
         };
-        if own.effective_policies.iter().any(|name| name == policy) {
+        // A disabled group could be enabled later.
+        let of_groups = own.groups.iter().flat_map(|group| &group.policies);
+        if own.effective_policies.iter().chain(of_groups).any(|name| name == policy) {
             return Err(own_rights("A policy that you have cannot be changed by you."));
         }
         Ok(())

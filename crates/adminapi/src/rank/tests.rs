@@ -85,3 +85,23 @@ async fn operator_gives_a_policy_that_another_one_replaces_meanwhile() {
     let patched = world.api.patch_user(&root, "puppet", &patch, &any).await.unwrap();
     assert_eq!(patched.policies, ["p"]);
 }
+
+#[tokio::test]
+async fn member_of_a_disabled_group_does_not_change_the_policies_of_the_group() {
+    let world = World::new().await;
+    world.policy("authors", r#"{"Effect":"Allow","Action":"admin:CreatePolicy"}"#).await;
+    world.policy("limit", r#"{"Effect":"Deny","Action":"s3:DeleteObject","Resource":"*"}"#).await;
+    world.user("author", &["authors"]).await;
+    let (admin, limit) = (&world.api.admin, names(&["limit"]));
+    admin.put_group("lab", None, Some(&limit), None).await.unwrap();
+    admin.add_group_members("lab", &names(&["author"]), None).await.unwrap();
+    for enabled in [true, false] {
+        admin.change_group("lab", Some(enabled), None, None).await.unwrap();
+        world.api.follow_access().await;
+        let author = world.sender("author");
+        let author = world.actor(&author);
+        let refused = world.api.check_not_own_policy(&author, "limit").await.unwrap_err();
+        assert_eq!(refused.code, "AccessDenied", "{enabled}");
+        world.api.check_not_own_policy(&author, "readonly").await.unwrap();
+    }
+}
