@@ -233,6 +233,24 @@ def test_service_account_with_a_policy_is_refused(mc, tmp_path):
     assert mc.json("admin", "user", "svcacct", "list", "s", name) == []
 
 
+def test_policies_of_keys_are_refused_in_each_spelling(server, api):
+    user = add_user(api, policies=["readwrite"])
+    sender, path = as_sender(server, user), f"/users/{user.access_key}/keys"
+    limit = allow("s3:GetObject", resource="arn:aws:s3:::photos/*")
+    assert sender.sealed("PUT", "/add-service-account", {"policy": limit}).status == 501
+    for name in ("Policy", "POLICY", "unknown"):
+        answer = sender.sealed("PUT", "/add-service-account", {name: limit})
+        assert (answer.status, answer.code) == (400, "XMinioAdminConfigBadJSON"), name
+    assert user("GET", path, expect=200).json["items"] == []
+    key = user("POST", path, {}, expect=200).json["access_key"]
+    update = f"/update-service-account?accessKey={key}"
+    assert sender.sealed("POST", update, {"newPolicy": limit}).status == 501
+    for body in ({"NewPolicy": limit}, {"newpolicy": limit}, {"NewStatus": "off"}):
+        answer = sender.sealed("POST", update, body)
+        assert (answer.status, answer.code) == (400, "XMinioAdminConfigBadJSON"), body
+    assert sender.sealed("POST", update, {"newName": "ci"}).status == 204
+
+
 def test_quota(mc, api, bucket):
     mc.run("quota", "set", f"s/{bucket}", "--size", "1MiB")
     assert "1.0 MiB" in mc.run("quota", "info", f"s/{bucket}")

@@ -2,9 +2,14 @@
 //!
 //! Fields that Ashlar does not know are left out, or have the value with which MinIO marks an
 //! absent one. For example, the list of drives of a server is absent.
+//!
+//! The bodies that give or take rights have the members that `mc` sends, and no others. MinIO
+//! ignores the case of members, so a body with `Policy` limits a key there. Here it is refused: if
+//! the member were ignored, the key would have all rights of its user.
 
 use std::fmt;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -22,7 +27,7 @@ pub(crate) struct UserDocument {
 
 /// The body of `add-user`.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct AddUserBody {
     #[serde(default)]
     pub(crate) secret_key: String,
@@ -34,7 +39,7 @@ pub(crate) struct AddUserBody {
 
 /// The body of `add-service-account`.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct AddKeyBody {
     pub(crate) policy: Option<Box<RawValue>>,
     #[serde(default)]
@@ -55,6 +60,7 @@ pub(crate) struct AddKeyBody {
 
 /// The body of `update-service-account`. A property that is absent or empty stays.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct UpdateKeyBody {
     #[serde(rename = "newPolicy")]
     pub(crate) policy: Option<Box<RawValue>>,
@@ -140,13 +146,16 @@ pub(crate) struct KeysOfUser {
 
 /// The body of `update-group-members`.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct MembersBody {
     #[serde(default)]
     pub(crate) group: String,
     pub(crate) members: Option<Vec<String>>,
     #[serde(default)]
     pub(crate) is_remove: bool,
+    /// The state of the group, which `mc` sends empty. Another call sets it.
+    #[serde(rename = "groupStatus", default)]
+    _status: IgnoredAny,
 }
 
 /// The answer of `group`.
@@ -285,3 +294,6 @@ pub(crate) struct ServerProperties<'a> {
     pub(crate) commit_id: String,
     pub(crate) edition: &'static str,
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,7 +41,7 @@ impl MinioAdmin {
         request: &CallRequest<'_>,
     ) -> Result<Reply, ApiError> {
         let (api, actor) = (&self.parts.api, request.actor);
-        let MembersBody { group, members, is_remove } = request.json()?;
+        let MembersBody { group, members, is_remove, .. } = request.json()?;
         let members = members.unwrap_or_default();
         if group.is_empty() {
             return Err(error::invalid("The group has no name."));
