@@ -251,6 +251,24 @@ def test_policies_of_keys_are_refused_in_each_spelling(server, api):
     assert sender.sealed("POST", update, {"newName": "ci"}).status == 204
 
 
+def test_a_user_is_disabled_from_the_beginning(server, api):
+    officer = as_sender(server, add_user(api, "admin:CreateUser", "admin:GetUser"))
+    name, secret = fresh("ghost"), "of-ghost-1234"
+    path, body = f"/add-user?accessKey={name}", {"secretKey": secret, "status": "disabled"}
+    assert officer.sealed("PUT", path, body).status == 200
+    assert not api("GET", f"/users/{name}", expect=200).json["enabled"]
+    with refused("InvalidAccessKeyId", status=403):
+        signs(server, name, secret)
+    # A state that the sender may not change is refused before the secret changes.
+    body = {"secretKey": "another-secret-1", "status": "enabled"}
+    assert officer.sealed("PUT", path, body).code == "AccessDenied"
+    api("PATCH", f"/users/{name}", {"enabled": True}, expect=200)
+    signs(server, name, secret)
+    body = {"secretKey": "another-secret-1", "status": "disabled"}
+    assert officer.sealed("PUT", path, body).code == "AccessDenied"
+    signs(server, name, secret)
+
+
 def test_quota(mc, api, bucket):
     mc.run("quota", "set", f"s/{bucket}", "--size", "1MiB")
     assert "1.0 MiB" in mc.run("quota", "info", f"s/{bucket}")

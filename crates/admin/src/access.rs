@@ -237,19 +237,21 @@ impl Admin {
         new: &NewUser<'_>,
         sealer: &dyn SecretSealer,
     ) -> Result<IssuedKey, AdminError> {
-        self.create_user(new, &[], sealer).await
+        self.create_user(new, true, &[], sealer).await
     }
 
-    /// As [`Admin::add_user`], with the versions of policies that the caller has seen.
+    /// As [`Admin::add_user`], with the state of the new user and the versions of policies that the
+    /// caller has seen.
     pub(crate) async fn create_user(
         &self,
         new: &NewUser<'_>,
+        enabled: bool,
         seen: &[SeenPolicy],
         sealer: &dyn SecretSealer,
     ) -> Result<IssuedKey, AdminError> {
         new.check()?;
         let (secret, sealed_secret) = self.secret(new.access_key, new.secret, sealer)?;
-        let user = new.record(sealed_secret, self.now());
+        let user = User { enabled, ..new.record(sealed_secret, self.now()) };
         let (access_key, built_in) = (new.access_key, is_built_in);
         let add = AddUser { access_key, user: &user, built_in, seen };
         // The secret is returned only after the commit, so that an operator hands out no secret

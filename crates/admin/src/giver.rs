@@ -29,16 +29,17 @@ impl Admin {
 }
 
 impl PolicyGiver<'_> {
-    /// Creates a user.
+    /// Creates a user. If `enabled` is false, requests of the user are refused from the beginning.
     ///
     /// # Errors
     /// Those of [`Admin::add_user`], and [`AdminError::PolicyChanged`].
     pub async fn add_user(
         &self,
         new: &NewUser<'_>,
+        enabled: bool,
         sealer: &dyn SecretSealer,
     ) -> Result<IssuedKey, AdminError> {
-        self.admin.create_user(new, &self.seen, sealer).await
+        self.admin.create_user(new, enabled, &self.seen, sealer).await
     }
 
     /// Replaces the policies of a user.

@@ -270,10 +270,11 @@ async fn a_policy_that_was_replaced_since_it_was_read_is_not_given() {
         umask: 0,
         policies: &p,
     };
-    assert!(changed(giver.add_user(&bert, &Open).await.unwrap_err()));
+    assert!(changed(giver.add_user(&bert, true, &Open).await.unwrap_err()));
     // The same document again is the same version.
     admin.put_policy("p", DOCUMENT, None).await.unwrap();
     giver.set_user_policies("anna", &p, None).await.unwrap();
     giver.put_group("lab", None, Some(&p), None).await.unwrap();
-    giver.add_user(&bert, &Open).await.unwrap();
+    giver.add_user(&bert, false, &Open).await.unwrap();
+    assert!(!admin.user("bert").await.unwrap().enabled, "from the beginning");
 }

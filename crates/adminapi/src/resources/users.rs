@@ -151,6 +151,20 @@ impl AdminApi {
         name: &str,
         new: &NewUserJson,
     ) -> Result<IssuedKeyJson, ApiError> {
+        self.put_user_in_state(actor, (name, true), new).await
+    }
+
+    /// As [`AdminApi::put_user`], for a user that is enabled or disabled from the beginning. Both
+    /// need the same actions: a sender that may create an enabled user may create a disabled one.
+    ///
+    /// # Errors
+    /// Those of [`AdminApi::put_user`].
+    pub async fn put_user_in_state(
+        &self,
+        actor: &Actor<'_>,
+        (name, enabled): (&str, bool),
+        new: &NewUserJson,
+    ) -> Result<IssuedKeyJson, ApiError> {
         actor.require(AdminAction::CreateUser)?;
         check_count("policies", &new.policies, POLICIES_MAX)?;
         if !new.policies.is_empty() {
@@ -174,7 +188,7 @@ impl AdminApi {
             umask: umask.unwrap_or(identity::UMASK_DEFAULT),
             policies: &new.policies,
         };
-        let issued = giver.add_user(&new, &Sealer(&self.access)).await?;
+        let issued = giver.add_user(&new, enabled, &Sealer(&self.access)).await?;
         self.follow_access().await;
         Ok(issued.into())
     }
@@ -325,3 +339,6 @@ fn shown(user: AccessKey) -> UserJson {
         version: Some(user.etag),
     }
 }
+
+#[cfg(test)]
+mod tests;

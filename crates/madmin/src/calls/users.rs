@@ -59,22 +59,29 @@ impl MinioAdmin {
             policies: policies.clone(),
             ..NewUserJson::default()
         };
-        match api.put_user(actor, name, &new).await {
-            Ok(_issued) if enabled => {}
-            Ok(_issued) => {
-                let patch = UserPatch { enabled: Some(false), ..UserPatch::default() };
-                api.patch_user(actor, name, &patch, &IfMatch::default()).await?;
-            }
+        // One commit: a user that is created enabled could sign before it is disabled, and it would
+        // stay enabled if the second change failed.
+        match api.put_user_in_state(actor, (name, enabled), &new).await {
+            Ok(_issued) => {}
             Err(error) if error.code == "Exists" => {
                 if !policies.is_empty() {
                     let why = "The user exists. Attach policies to it instead.";
                     return Err(error::invalid(why));
                 }
+                // The permission to enable a user is another one, so an equal state needs none. All
+                // permissions are checked before the first change.
+                let is_known = !status.is_empty() && !actor.is_user(name);
+                let is_other = is_known && api.user(actor, name).await?.user.enabled != enabled;
+                if is_other {
+                    request.require(if enabled {
+                        AdminAction::EnableUser
+                    } else {
+                        AdminAction::DisableUser
+                    })?;
+                }
                 let patch = KeyPatch { secret: Some(secret_key), ..KeyPatch::default() };
                 api.patch_key(actor, (name, name), &patch, &IfMatch::default()).await?;
-                // The permission to enable a user is another one, so an equal state needs none.
-                let is_known = !status.is_empty() && !actor.is_user(name);
-                if is_known && api.user(actor, name).await?.user.enabled != enabled {
+                if is_other {
                     let patch = UserPatch { enabled: Some(enabled), ..UserPatch::default() };
                     api.patch_user(actor, name, &patch, &IfMatch::default()).await?;
                 }
