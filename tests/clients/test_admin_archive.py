@@ -1,11 +1,15 @@
 """ZIP files of folders, made while they are sent."""
 
 import calendar
+import http.client
 import io
 import os
+import ssl
 import time
 import zipfile
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
+
+import pytest
 
 from api import add_policy, add_user, allow
 from server import refused
@@ -75,3 +79,30 @@ def test_objects_that_the_sender_may_not_read_are_named(api, control, bucket):
     stranger = add_user(api, "admin:ServerInfo")
     assert stranger("GET", f"/buckets/{bucket}/archive").code == "AccessDenied"
     assert api("GET", "/buckets/no-such-bucket-here/archive").code == "NoSuchBucket"
+
+
+def opened(api, bucket):
+    """Returns a connection on which an archive has begun and waits for its reader."""
+    url = urlsplit(api.server.console)
+    request = api.signed("GET", f"/api/v1/buckets/{bucket}/archive", b"", {})
+    address = (url.hostname, url.port)
+    if url.scheme == "https":
+        context = ssl.create_default_context(cafile=api.server.ca)
+        connection = http.client.HTTPSConnection(*address, context=context)
+    else:
+        connection = http.client.HTTPConnection(*address)
+    connection.request("GET", f"/api/v1/buckets/{bucket}/archive", headers=dict(request.headers))
+    answer = connection.getresponse()
+    assert answer.status == 200
+    answer.read(64 << 10)
+    return answer
+
+
+def test_an_archive_ends_with_its_sender(api, control, bucket):
+    for number in range(40):
+        control.put_object(Bucket=bucket, Key=f"{number:02}", Body=os.urandom(1 << 20))
+    cleo = add_user(api, policies=["readonly"])
+    answer = opened(cleo, bucket)
+    api("PATCH", f"/users/{cleo.access_key}", {"enabled": False}, expect=200)
+    with pytest.raises((http.client.HTTPException, OSError)):
+        answer.read()

@@ -1,8 +1,9 @@
 //! The objects of a folder as one ZIP file, which is made while it is sent.
 //!
 //! The content is not compressed, so the work is that of a download. Each object is read with the
-//! permissions of the sender. An object that cannot be read is left out, and the last file of the
-//! archive, `NOT-IN-THIS-ARCHIVE.txt`, names it. For example, `GET
+//! permissions that the sender has then: an archive can last for hours, and breaks off if the key
+//! or the user of the sender ends. An object that cannot be read is left out, and the last file of
+//! the archive, `NOT-IN-THIS-ARCHIVE.txt`, names it. For example, `GET
 //! /buckets/photos/archive?prefix=2026/` has `summer/a.jpg` for the object `2026/summer/a.jpg`.
 //!
 //! The name of each file is safe for programs that unpack archives: it is relative, has no `..`,
@@ -160,6 +161,7 @@ impl Archive {
                 .map(|object| (decoded(object, "Key"), text(object, "Size") == "0"))
                 .collect();
             for (key, is_empty) in objects {
+                self.follow_rights()?;
                 let is_folder = key.ends_with('/');
                 if is_folder && is_empty {
                     continue;
@@ -177,6 +179,7 @@ impl Archive {
             if !is_truncated(&page) || count > OBJECTS_MAX {
                 break;
             }
+            self.follow_rights()?;
             let after = Some(text(&page, "NextContinuationToken"));
             let of = (self.bucket.as_str(), self.prefix.as_str());
             page = list(&self.parts, &self.sender, of, after).await.map_err(broken)?;
@@ -191,6 +194,16 @@ impl Archive {
             self.zip.write_entry_whole(entry, text.as_bytes()).await.map_err(broken)?;
         }
         self.zip.close().await.map_err(broken).map(drop)
+    }
+
+    /// Reads the rights of the sender again. Fails if its key, its user or its role has ended.
+    fn follow_rights(&mut self) -> Result<(), Broken> {
+        let now = rules::time(self.parts.volume.now());
+        let sender = self.sender.authenticated.identity.as_deref();
+        let current = sender.and_then(|sender| self.parts.access.current(sender, now));
+        let current = current.ok_or_else(|| broken("the rights of the sender have ended"))?;
+        self.sender.authenticated.identity = Some(current);
+        Ok(())
     }
 
     fn leave_out(&mut self, key: &str, why: &str) {

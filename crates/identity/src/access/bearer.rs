@@ -48,6 +48,8 @@ impl Bearer {
             name: identity.signing_key.clone(),
             policy: Some(Arc::new(policy)),
             began: OffsetDateTime::UNIX_EPOCH,
+            ends: None,
+            proof: None,
             web: None,
             of_token: true,
         };

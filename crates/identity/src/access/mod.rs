@@ -8,6 +8,7 @@
 //! [`Access::replace`]. The next request of the user, also one with temporary credentials, fails.
 
 mod bearer;
+mod current;
 mod key_use;
 mod last_use;
 mod secret;

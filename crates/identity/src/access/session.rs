@@ -185,17 +185,19 @@ impl Access {
         let policy = policy.or(sealed.policy.as_deref());
         let policy = policy.map(|text| Policy::parse(text, PolicyKind::Session));
         let policy = policy.transpose().map_err(|_| invalid())?.map(Arc::new);
-        let began = OffsetDateTime::from_unix_timestamp(sealed.began).map_err(|_| invalid())?;
+        let time = |seconds| OffsetDateTime::from_unix_timestamp(seconds).map_err(|_| invalid());
+        let (began, ends) = (time(sealed.began)?, Some(time(sealed.expires)?));
         let (name, secret) = (sealed.name, Secret::new(sealed.secret));
+        let session = |role, proof, web| {
+            Some(Session { role, name, policy, began, ends, proof, web, of_token: false })
+        };
         match sealed.holder {
             SessionOwner::User { user, proof: proved } => {
                 // The proof fails if the user was removed and another user with this name was
                 // added.
                 let user = self.lookup(&user, now).filter(|user| user.proof() == proved);
                 let user = user.ok_or_else(invalid)?;
-                let role = user.access_key.clone();
-                let session =
-                    Some(Session { role, name, policy, began, web: None, of_token: false });
+                let session = session(user.access_key.clone(), Some(proved), None);
                 Ok(Arc::new(Identity { secret, session, ..(*user).clone() }))
             }
             SessionOwner::Web { web } => {
@@ -205,9 +207,7 @@ impl Access {
                 let policies = self.web_policies(role, &web.policies)?;
                 let WebRole { account, uid, gid, umask, .. } = *role;
                 let access_key = access_key.to_owned();
-                let role = role.name.clone();
-                let session =
-                    Some(Session { role, name, policy, began, web: Some(web), of_token: false });
+                let session = session(role.name.clone(), None, Some(web));
                 let root = false;
                 let identity = Identity {
                     signing_key: access_key.clone(),

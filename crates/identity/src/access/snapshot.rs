@@ -145,6 +145,11 @@ pub(crate) struct Session {
     pub(crate) policy: Option<Arc<Policy>>,
     /// The time at which the session began.
     pub(crate) began: OffsetDateTime,
+    /// The time at which the session ends; `None` for a token, whose record has its end.
+    pub(crate) ends: Option<OffsetDateTime>,
+    /// The [`Identity::proof`] of the key with which the session began; `None` for a web identity
+    /// and a token.
+    pub(crate) proof: Option<String>,
     /// The web identity; `None` if a user began the session.
     pub(crate) web: Option<WebIdentity>,
     /// True for a bearer token, which bucket policies cannot name.

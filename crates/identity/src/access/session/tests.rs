@@ -173,3 +173,43 @@ fn a_session_of_a_further_key_acts_for_the_user_and_ends_with_the_key() {
     with(anna, None);
     assert_eq!(code(at(NOW)), Code::InvalidToken, "its key is removed");
 }
+
+#[test]
+fn work_that_lasts_follows_the_rights_of_its_sender() {
+    let access = access(7);
+    let master = MasterKey::new([7; MasterKey::BYTES]);
+    let record = |policies: &[&str], secret: &str| {
+        let sealed = master.seal("anna", &Secret::new(secret), [1; MasterKey::NONCE_BYTES]);
+        let policies = policies.iter().map(ToString::to_string).collect();
+        User { policies, ..User::new(record::AccountId(7), sealed) }
+    };
+    let with = |user: Option<User>| {
+        let users = user.map(|user| ("anna".to_owned(), user)).into_iter().collect();
+        assert_eq!(access.replace(AccessRecords { users, ..AccessRecords::default() }), []);
+    };
+    let key = access.lookup("anna", NOW).expect("anna was added");
+    let given = begin(&access, None);
+    let session = access.session(&given.access_key, &given.token, NOW).expect("a session");
+    let policies = |of: &Identity, now| access.current(of, now).map(|now| now.policies.len());
+    for of in [&key, &session] {
+        with(Some(record(&["readonly"], "hers")));
+        assert_eq!(policies(of, NOW), Some(1));
+        with(Some(record(&["readonly", "writeonly"], "hers")));
+        assert_eq!(policies(of, NOW), Some(2), "a changed policy");
+        with(Some(record(&["readonly"], "another")));
+        assert_eq!(policies(of, NOW), None, "another secret");
+        with(Some(User { enabled: false, ..record(&["readonly"], "hers") }));
+        assert_eq!(policies(of, NOW), None, "disabled");
+        with(None);
+        assert_eq!(policies(of, NOW), None, "removed");
+        let expires = Some(record::Timestamp(60_000_000_000));
+        with(Some(User { expires, ..record(&["readonly"], "hers") }));
+        assert_eq!(policies(of, NOW + Duration::MINUTE), None, "expired");
+    }
+    with(Some(record(&["readonly"], "hers")));
+    assert_eq!(policies(&session, NOW + Duration::minutes(59)), Some(1));
+    assert_eq!(policies(&session, NOW + Duration::HOUR), None, "the session itself has ended");
+    let current = access.current(&session, NOW).expect("a session");
+    assert_eq!((current.secret.expose(), current.is_temporary()), (&*given.secret, true));
+    assert!(access.current(&Identity::root("root", Secret::new("rootsecret")), NOW).is_some());
+}

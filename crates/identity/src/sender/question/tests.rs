@@ -415,6 +415,8 @@ fn senders(now: OffsetDateTime) -> [(Identity, Principal); 2] {
         name: "nightly".to_owned(),
         policy: None,
         began: now,
+        ends: None,
+        proof: None,
         web: Some(web),
         of_token: false,
     };
