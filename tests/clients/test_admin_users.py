@@ -314,6 +314,10 @@ def test_a_token_has_its_actions_and_no_others(api, server, chief, bucket):
         ("GET", "/status", None),
         ("GET", "/tokens", None),
         ("GET", path, None),
+        # Its own user, too.
+        ("GET", f"/users/{chief.access_key}", None),
+        ("GET", f"/users/{chief.access_key}/keys", None),
+        ("POST", "/policies/simulate", {"user": chief.access_key, "action": "s3:GetObject"}),
         ("PUT", f"/users/{fresh('user')}", {}),
         ("DELETE", path, None),
         ("POST", f"{path}/keys", {}),

@@ -121,9 +121,20 @@ impl<'a> Actor<'a> {
     }
 
     /// Returns true if the sender may do an action on itself, such as the creation of an access key
-    /// of its own. No Allow is needed; a Deny prevents it.
+    /// of its own. No Allow is needed; a Deny prevents it, and so does a session policy or a token
+    /// without the action.
     pub fn may_for_itself(&self, action: AdminAction) -> bool {
         self.sender.may_for_itself(action)
+    }
+
+    /// Fails with `AccessDenied` if the sender may not do an action that concerns a user. If the
+    /// user is the sender itself, no Allow is needed: a Deny prevents it, and a token or a session
+    /// with a policy needs the action in it.
+    pub(crate) fn require_of(&self, user: &str, action: AdminAction) -> Result<(), ApiError> {
+        if self.is_user(user) && self.may_for_itself(action) {
+            return Ok(());
+        }
+        self.require(action)
     }
 
     /// Returns true if the sender may choose the names of access keys. Any user could otherwise

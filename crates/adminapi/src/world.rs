@@ -22,6 +22,7 @@ use s3::auth::Verified;
 use tokio::time::Instant;
 use volume::VolumeOptions;
 
+use crate::resources::keys::NewTokenJson;
 use crate::resources::policies::NewPolicy;
 use crate::sealer::Sealer;
 use crate::{Actor, AdminApi, IfMatch, Parts, ProcessFacts, S3Call};
@@ -106,6 +107,17 @@ impl World {
         let now = rules::time(self.api.volume.now());
         let verified = Verified::without_signature(access_key, now);
         Authenticated { verified, identity: Some(self.api.access.lookup(access_key, now).unwrap()) }
+    }
+
+    /// Returns the proof of the sender with a new token of a user, for these actions.
+    pub(crate) async fn token(&self, user: &str, actions: &[&str]) -> Authenticated {
+        let (of, actions) = (self.sender(user), names(actions));
+        let new = NewTokenJson { actions, description: String::new(), expires: None };
+        let issued = self.api.post_token(&self.actor(&of), &new).await.unwrap();
+        let now = rules::time(self.api.volume.now());
+        let bearer = self.api.access.token(&issued.token, now).unwrap();
+        let verified = Verified::without_signature(issued.name, now);
+        Authenticated { verified, identity: Some(Arc::clone(&bearer.identity)) }
     }
 
     /// Returns the sender of a request.

@@ -187,13 +187,16 @@ impl AdminApi {
     /// # Errors
     /// `AccessDenied` without `admin:ListJobs`, except for one's own jobs; `NoSuchJob`.
     pub async fn job(&self, actor: &Actor<'_>, number: &str) -> Result<JobJson, ApiError> {
-        let may_list = actor.may(AdminAction::ListJobs, None);
-        let jobs = self.admin.jobs().await?.into_iter().map(JobJson::from);
-        let mut found = jobs.filter(|job| job.number == number);
-        let found = found.find(|job| may_list || actor.is_user(&job.user));
-        found.ok_or_else(|| {
-            if may_list { no_such_job() } else { ApiError::denied(AdminAction::ListJobs.name()) }
-        })
+        let found = self.found_job(number).await;
+        let user = found.as_ref().map_or("", |job| job.user.as_str());
+        actor.require_of(user, AdminAction::ListJobs)?;
+        found
+    }
+
+    /// Returns a job for a sender that may see it.
+    async fn found_job(&self, number: &str) -> Result<JobJson, ApiError> {
+        let mut jobs = self.admin.jobs().await?.into_iter().map(JobJson::from);
+        jobs.find(|job| job.number == number).ok_or_else(no_such_job)
     }
 
     /// Starts a job on this gateway.
@@ -256,7 +259,7 @@ impl AdminApi {
         }
         let number = self.jobs.start(actor.user(), work).await?.to_string();
         drop(turn);
-        self.job(actor, &number).await
+        self.found_job(&number).await
     }
 
     /// Fails with `TooManyJobs` if a user without `admin:StartJob` may start no other job now.

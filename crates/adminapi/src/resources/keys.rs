@@ -204,9 +204,7 @@ impl AdminApi {
         user: &str,
         query: &PageQuery,
     ) -> Result<ListPage<KeyJson>, ApiError> {
-        if !actor.is_user(user) {
-            actor.require(AdminAction::ListServiceAccounts)?;
-        }
+        actor.require_of(user, AdminAction::ListServiceAccounts)?;
         let keys = self.admin.keys(user).await?;
         Ok(query.range()?.of(keys, |key| &key.access_key, shown))
     }
@@ -311,8 +309,9 @@ impl AdminApi {
     /// sender cannot probe for names.
     pub async fn key(&self, actor: &Actor<'_>, key: &str) -> Result<KeyJson, ApiError> {
         let found = self.admin.key(key).await?;
-        let is_own = found.parent.as_deref().is_some_and(|user| actor.is_user(user));
-        let may = is_own || actor.may(AdminAction::ListServiceAccounts, None);
+        let action = AdminAction::ListServiceAccounts;
+        let parent = found.parent.as_deref().unwrap_or_default();
+        let may = actor.require_of(parent, action).is_ok();
         let is_further = found.parent.is_some() && found.actions.is_none();
         if may && is_further { Ok(shown(found)) } else { Err(AdminError::NoSuchUser.into()) }
     }

@@ -59,10 +59,8 @@ impl AdminApi {
         actor: &Actor<'_>,
         asked: &Simulation,
     ) -> Result<SimulationResult, ApiError> {
-        if !actor.is_user(&asked.user) {
-            actor.require(AdminAction::GetUser)?;
-            actor.require(AdminAction::GetPolicy)?;
-        }
+        actor.require_of(&asked.user, AdminAction::GetUser)?;
+        actor.require_of(&asked.user, AdminAction::GetPolicy)?;
         let now = rules::time(self.volume.now());
         let identity = self.access.lookup(&asked.user, now);
         let identity = identity.filter(|known| known.signing_key == asked.user);

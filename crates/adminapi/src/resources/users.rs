@@ -123,11 +123,10 @@ impl AdminApi {
     /// Returns a user with its keys.
     ///
     /// # Errors
-    /// `AccessDenied` without `admin:GetUser`, except for the sender itself; `NoSuchUser`.
+    /// `AccessDenied` without `admin:GetUser`, which the sender needs for itself only in a token or
+    /// in the policy of a session; `NoSuchUser`.
     pub async fn user(&self, actor: &Actor<'_>, name: &str) -> Result<UserDetails, ApiError> {
-        if !actor.is_user(name) {
-            actor.require(AdminAction::GetUser)?;
-        }
+        actor.require_of(name, AdminAction::GetUser)?;
         let overview = self.admin.user_overview(name).await?;
         let UserOverview { user, keys, effective_policies, .. } = overview;
         let keys = keys.into_iter().filter(|key| key.actions.is_none());

@@ -5,9 +5,11 @@
 //! built-in policy `diagnostics` may read the state of the volume and may not list users.
 //!
 //! Some actions concern only the sender itself, such as a login or an access key of its own. Each
-//! user may do them without an Allow, and a Deny prevents them.
+//! user may do them without an Allow, and a Deny prevents them. A token or a session with a policy
+//! needs them in its actions or its policy: for example, a token for `admin:ListJobs` does not read
+//! the policies of its user.
 
-use policy::{AdminAction, Ruling};
+use policy::{AdminAction, Ruling, Source};
 use s3::BucketName;
 use s3::operation::Permission;
 
@@ -20,10 +22,14 @@ impl Sender<'_> {
         self.administrative(action, bucket) == Ruling::Allowed
     }
 
-    /// Returns true if the sender is a user, and no policy denies an action on the sender itself.
+    /// Returns true if the sender is a user, no policy denies an action on the sender itself, and
+    /// the session policy, or the actions of the token, allow it if there are any.
     pub fn may_for_itself(&self, action: AdminAction) -> bool {
-        let denied = matches!(self.administrative(action, None), Ruling::Denied(_));
-        self.identity.is_some() && !denied
+        let is_permitted = match self.administrative(action, None) {
+            Ruling::Allowed | Ruling::NotAllowed(Source::Identity | Source::Bucket) => true,
+            Ruling::Denied(_) | Ruling::NotAllowed(Source::Session) => false,
+        };
+        self.identity.is_some() && is_permitted
     }
 
     /// Returns true if the sender may do an administrative action now and under all other
