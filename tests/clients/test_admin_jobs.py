@@ -172,6 +172,32 @@ def test_jobs_need_their_permissions(api, control, bucket):
     assert api("GET", f"/jobs/{job['number']}").code == "NoSuchJob"
 
 
+def test_a_fork_needs_the_permission_to_read_all_objects(api, control, bucket):
+    control.put_object(Bucket=bucket, Key="secret/plan.txt", Body=b"top")
+    target = fresh_bucket_name()
+    others = [
+        add_policy(api, allow("admin:StartJob", "admin:ForkBucket")),
+        add_policy(api, allow("s3:ListBucket", resource=f"arn:aws:s3:::{bucket}")),
+        add_policy(api, allow("s3:*", resource=f"arn:aws:s3:::{target}*")),
+    ]
+    body = {"kind": "fork", "source": bucket, "target": target}
+    outside = allow("s3:GetObject")
+    outside["Statement"][0].pop("Resource")
+    outside["Statement"][0]["NotResource"] = f"arn:aws:s3:::{bucket}/secret/*"
+    for read in (
+        allow("s3:GetObject", resource=f"arn:aws:s3:::{bucket}/?"),
+        allow("s3:GetObject", resource=f"arn:aws:s3:::{bucket}/*/x"),
+        outside,
+    ):
+        user = add_user(api, policies=[*others, add_policy(api, read)])
+        answer = user("POST", "/jobs", body)
+        assert (answer.status, answer.code) == (403, "AccessDenied"), read
+    read = allow("s3:GetObject", resource=f"arn:aws:s3:::{bucket}/*")
+    user = add_user(api, policies=[*others, add_policy(api, read)])
+    job = run(user, **body)
+    assert job["state"] == "done", job
+
+
 def test_a_deletion_stops_at_objects_that_the_user_may_not_delete(api, control, bucket):
     for key in ("mine/1", "theirs/1"):
         control.put_object(Bucket=bucket, Key=key, Body=b"x")

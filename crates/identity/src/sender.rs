@@ -124,6 +124,17 @@ impl<'a> Sender<'a> {
         ruling == Ruling::Allowed && !self.is_restricted(rules)
     }
 
+    /// Returns true if the sender has a permission on all objects of the bucket, also on those that
+    /// do not exist yet: the Allow statements cover each key, and do not depend on the object. A
+    /// Deny for some of the keys is not seen. `permission` is that on the key `*`, which the
+    /// patterns for all keys cover, too.
+    pub fn is_allowed_on_all(&self, permission: &Permission, rules: &BucketRules) -> bool {
+        let Some(bucket) = permission.resource.bucket() else { return false };
+        let below = format!("{}/", bucket.as_str());
+        let ruling = self.ruling_below(permission, Some(rules), None, Some(&below));
+        ruling.is_allowed() && !self.is_restricted(Some(rules))
+    }
+
     /// Returns the combined decision of all policies and ACLs about a permission. The public access
     /// block of the bucket is not part of it.
     pub fn ruling(
@@ -131,6 +142,18 @@ impl<'a> Sender<'a> {
         permission: &Permission,
         rules: Option<&BucketRules>,
         object: Option<&Object>,
+    ) -> Ruling {
+        self.ruling_below(permission, rules, object, None)
+    }
+
+    /// As [`Sender::ruling`]. With a beginning of resource names, Allow statements that could leave
+    /// out one of these resources do not count.
+    fn ruling_below(
+        &self,
+        permission: &Permission,
+        rules: Option<&BucketRules>,
+        object: Option<&Object>,
+        below: Option<&str>,
     ) -> Ruling {
         let facts = PermissionQuestion {
             identity: self.identity.as_deref(),
@@ -147,23 +170,28 @@ impl<'a> Sender<'a> {
             resource: &resource,
             conditions: &facts,
         };
+        let narrowed =
+            |policy: &Policy| below.map(|below| policy.allowing_all_below(below, &question));
         let policies = self.identity.as_ref().map_or(&[][..], |identity| &identity.policies);
-        let policies: Vec<&Policy> = policies.iter().map(Arc::as_ref).collect();
+        let narrow: Vec<Policy> = policies.iter().filter_map(|policy| narrowed(policy)).collect();
+        let policies: Vec<&Policy> = match below {
+            Some(_) => narrow.iter().collect(),
+            None => policies.iter().map(Arc::as_ref).collect(),
+        };
+        let of_bucket = rules.and_then(|rules| rules.policy.as_ref());
+        let narrow = of_bucket.and_then(narrowed);
+        let of_bucket = narrow.as_ref().or(of_bucket);
         let writer = object.and_then(|object| foreign_writer(permission, rules?, object));
         let writer = writer.map(|writer| writer.to_string());
         let bucket = rules.map(|rules| match &writer {
-            Some(writer) => {
-                BucketSide { account: writer, policy: rules.policy.as_ref(), policy_allows: false }
-            }
-            None => BucketSide {
-                account: &rules.account,
-                policy: rules.policy.as_ref(),
-                policy_allows: true,
-            },
+            Some(writer) => BucketSide { account: writer, policy: of_bucket, policy_allows: false },
+            None => BucketSide { account: &rules.account, policy: of_bucket, policy_allows: true },
         });
         let by_acl = || rules.is_some_and(|rules| self.acl_permits(permission, rules, object));
         let session = self.identity.as_ref().and_then(|identity| identity.session.as_ref());
         let session = session.and_then(|session| session.policy.as_deref());
+        let narrow = session.and_then(narrowed);
+        let session = narrow.as_ref().or(session);
         let sources = Sources { identity: &policies, session, bucket, acl: &by_acl };
         authorise(&question, &sources)
     }

@@ -96,6 +96,28 @@ impl Glob {
         }
     }
 
+    /// Returns true if the pattern matches each text that begins with `prefix`. Other patterns than
+    /// a beginning and a star do not count, also if they match: for example `??*`.
+    pub(crate) fn covers_all_below(&self, prefix: &str) -> bool {
+        match self {
+            Glob::All => true,
+            Glob::Prefix(beginning) => prefix.starts_with(&**beginning),
+            Glob::Literal(_) | Glob::Exact(_) | Glob::Pieces(_) => false,
+        }
+    }
+
+    /// Returns true if the pattern certainly matches no text that begins with `prefix`, because its
+    /// own beginning is another one.
+    pub(crate) fn leaves_out_all_below(&self, prefix: &str) -> bool {
+        let beginning = match self {
+            Glob::All => "",
+            Glob::Literal(text) | Glob::Prefix(text) => text,
+            Glob::Exact(piece) => piece.literal(),
+            Glob::Pieces(pieces) => pieces.first.literal(),
+        };
+        !prefix.starts_with(beginning) && !beginning.starts_with(prefix)
+    }
+
     /// Returns the text of a pattern without wildcards; `None` if it has wildcards.
     pub(crate) fn literal(&self) -> Option<&str> {
         match self {
@@ -129,6 +151,14 @@ impl Piece {
         match places.iter().copied().collect::<Option<String>>() {
             Some(text) => Piece::Literal(text.into()),
             None => Piece::Holes(Holes::new(places.into())),
+        }
+    }
+
+    /// Returns the text of a piece without holes; an empty text if it has some.
+    fn literal(&self) -> &str {
+        match self {
+            Piece::Literal(text) => text,
+            Piece::Holes(_) => "",
         }
     }
 

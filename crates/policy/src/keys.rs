@@ -290,6 +290,20 @@ impl ConditionKey {
         }
     }
 
+    /// Returns true if the value depends on the object that a question is about.
+    pub(crate) const fn is_of_object(&self) -> bool {
+        match self.source() {
+            KeySource::Object | KeySource::Lock => true,
+            KeySource::Principal(_)
+            | KeySource::Sender
+            | KeySource::Service
+            | KeySource::Header(_)
+            | KeySource::Transport(_)
+            | KeySource::Request
+            | KeySource::Unsupported => false,
+        }
+    }
+
     /// Returns true if requests for `action`, which is in lower case, may have a value for the key.
     pub(crate) fn applies_to(&self, action: &str) -> bool {
         let name = action.strip_prefix("s3:").unwrap_or(action);

@@ -105,14 +105,30 @@ impl Pattern {
     /// Matches the pattern with a text. Policy variables have the values of the `question`. If the
     /// pattern ignores case, the caller has folded the text.
     pub(crate) fn covers(&self, text: &str, question: &Question<'_>) -> MatchResult {
+        let matches = self.resolved(question, |glob| glob.matches(text));
+        matches.map_or(MatchResult::Unresolved, MatchResult::from)
+    }
+
+    /// Returns true if the pattern matches each text that begins with `prefix`.
+    pub(crate) fn covers_all_below(&self, prefix: &str, question: &Question<'_>) -> bool {
+        self.resolved(question, |glob| glob.covers_all_below(prefix)).unwrap_or(false)
+    }
+
+    /// Returns true if the pattern certainly matches no text that begins with `prefix`.
+    pub(crate) fn leaves_out_all_below(&self, prefix: &str, question: &Question<'_>) -> bool {
+        self.resolved(question, |glob| glob.leaves_out_all_below(prefix)).unwrap_or(false)
+    }
+
+    /// Returns the result of a test of the pattern with the values of its policy variables; `None`
+    /// if one of them has no value.
+    fn resolved(&self, question: &Question<'_>, test: impl Fn(&Glob) -> bool) -> Option<bool> {
         match self {
-            Pattern::Fixed(glob) => glob.matches(text).into(),
-            Pattern::Template(template) => match template
-                .resolved(question.conditions.resolved(), &|key| question.one_value(key))
-            {
-                Some(glob) => glob.matches(text).into(),
-                None => MatchResult::Unresolved,
-            },
+            Pattern::Fixed(glob) => Some(test(glob)),
+            Pattern::Template(template) => {
+                let value_of = |key: &ConditionKey| question.one_value(key);
+                let glob = template.resolved(question.conditions.resolved(), &value_of)?;
+                Some(test(&glob))
+            }
         }
     }
 

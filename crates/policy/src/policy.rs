@@ -107,6 +107,18 @@ impl Policy {
         })
     }
 
+    /// Returns the policy without the Allow statements that could leave out one of the resources
+    /// whose names begin with `prefix`: those with a pattern that does not end in a star, with
+    /// `NotResource` below the prefix, and those that depend on the object. All Deny statements
+    /// stay. Variables of patterns have the values of the `question`. For example, with the prefix
+    /// `photos/` an Allow for `photos*` stays, and those for `photos/?` and `photos/2026/*` do not.
+    #[must_use]
+    pub fn allowing_all_below(&self, prefix: &str, question: &Question<'_>) -> Policy {
+        let stays = |one: &&Statement| one.denies || one.covers_all_below(prefix, question);
+        let statements = self.statements.iter().filter(stays).cloned().collect();
+        Policy { of_bucket: self.of_bucket, statements }
+    }
+
     /// Returns true if a statement of the policy denies the action on some resource under some
     /// condition.
     pub fn could_deny(&self, action: &str) -> bool {

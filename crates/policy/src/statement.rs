@@ -65,6 +65,18 @@ impl Statement {
         !negated && patterns.iter().any(Pattern::is_any)
     }
 
+    /// Returns true if the statement, if its conditions hold, certainly covers each resource whose
+    /// name begins with `prefix`, and does not depend on the object.
+    pub(crate) fn covers_all_below(&self, prefix: &str, question: &Question<'_>) -> bool {
+        let List { negated, patterns } = &self.resources;
+        let covers = if *negated {
+            patterns.iter().all(|pattern| pattern.leaves_out_all_below(prefix, question))
+        } else {
+            patterns.iter().any(|pattern| pattern.covers_all_below(prefix, question))
+        };
+        covers && !self.keys().any(ConditionKey::is_of_object)
+    }
+
     /// Returns the most specific mention, that is, way of naming a sender, that the statement has
     /// for any sender.
     pub(crate) fn closest(&self) -> Mention {

@@ -203,10 +203,10 @@ impl AdminApi {
     ///
     /// # Errors
     /// `AccessDenied` without `admin:StartJob`; for a fork without `admin:ForkBucket`,
-    /// `s3:ListBucket` and `s3:GetObject` on the source and `s3:CreateBucket`. The deletion of a
-    /// bucket needs the permissions of S3 alone, and `admin:EmptyTrash` if the bucket has a trash;
-    /// a user without `admin:StartJob` has at most two such jobs at once. `JobRuns`, `TooManyJobs`,
-    /// `NoSuchBucket`, `Exists`, `BadRequest`.
+    /// `s3:ListBucket` on the source, `s3:GetObject` on all its objects and `s3:CreateBucket`. The
+    /// deletion of a bucket needs the permissions of S3 alone, and `admin:EmptyTrash` if the bucket
+    /// has a trash; a user without `admin:StartJob` has at most two such jobs at once. `JobRuns`,
+    /// `TooManyJobs`, `NoSuchBucket`, `Exists`, `BadRequest`.
     pub async fn post_job(&self, actor: &Actor<'_>, new: &NewJobJson) -> Result<JobJson, ApiError> {
         let sender =
             || JobSender { authenticated: actor.authenticated().clone(), client: actor.client() };
@@ -322,13 +322,14 @@ impl AdminApi {
         let rules = rules.map_err(|_| s3::Code::NoSuchBucket)?;
         let sender = actor.sender();
         let list = Permission::on_bucket("s3:ListBucket", &from);
-        // The name of all objects matches the patterns that cover all of them.
+        if !sender.is_allowed(&list, Some(&rules), None) {
+            return Err(ApiError::denied(list.action));
+        }
         let every = s3::ObjectKey::parse("*").map_err(ApiError::from)?;
         let get = Permission::on_object("s3:GetObject", &from, &every);
-        for permission in [&list, &get] {
-            if !sender.is_allowed(permission, Some(&rules), None) {
-                return Err(ApiError::denied(permission.action));
-            }
+        // The fork has all objects. An Allow for some of them is not enough.
+        if !sender.is_allowed_on_all(&get, &rules) {
+            return Err(ApiError::denied(get.action));
         }
         let create = Permission::on_bucket("s3:CreateBucket", &to);
         if !sender.is_allowed(&create, None, None) {

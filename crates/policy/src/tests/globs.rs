@@ -121,3 +121,29 @@ fn a_long_piece_with_question_marks_is_fast_for_many_texts() {
     // One step for each pair of places would be 400 million.
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
 }
+
+#[test]
+fn a_pattern_covers_or_leaves_out_all_texts_below_a_prefix() {
+    let texts = all_texts(&['a', 'b', '/'], 4);
+    let (mut covered, mut left_out) = (0, 0);
+    for pattern in all_texts(&['a', 'b', '/', '*', '?'], 4) {
+        let glob = Glob::new(&pattern);
+        for prefix in ["a/", "ab/"] {
+            let mut below = texts.iter().filter(|text| text.starts_with(prefix));
+            if glob.covers_all_below(prefix) {
+                covered += 1;
+                assert!(below.all(|text| glob.matches(text)), "{pattern} {prefix}");
+            } else if glob.leaves_out_all_below(prefix) {
+                left_out += 1;
+                assert!(!below.any(|text| glob.matches(text)), "{pattern} {prefix}");
+            }
+        }
+    }
+    assert!(covered > 10 && left_out > 100, "{covered} {left_out}");
+    for pattern in ["*", "a*", "a/*", "**"] {
+        assert!(Glob::new(pattern).covers_all_below("a/"), "{pattern}");
+    }
+    for pattern in ["a/?", "a/", "a/b*", "a/*b", "a/?*", "?*"] {
+        assert!(!Glob::new(pattern).covers_all_below("a/"), "{pattern}");
+    }
+}

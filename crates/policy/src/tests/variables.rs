@@ -183,3 +183,40 @@ fn a_request_resolves_a_pattern_once_for_all_its_questions() {
         assert_eq!(conditions.asked.get(), 3);
     }
 }
+
+#[test]
+fn statements_that_may_leave_out_a_resource_do_not_allow_all_below_a_prefix() {
+    let alice = user(ACCOUNT, "alice");
+    let none = Said::default();
+    for (rest, expected) in [
+        (r#""Resource":"*""#, true),
+        (r#""Resource":"arn:aws:s3:::b/*""#, true),
+        (r#""Resource":["arn:aws:s3:::x/*","arn:aws:s3:::b*"]"#, true),
+        (r#""Resource":"arn:aws:s3:::${aws:PrincipalAccount, 'b'}/*""#, false),
+        (r#""Resource":"arn:aws:s3:::${s3:prefix, 'b'}/*""#, true),
+        (r#""Resource":"arn:aws:s3:::${s3:prefix}*""#, false),
+        (r#""Resource":"arn:aws:s3:::b/?""#, false),
+        (r#""Resource":"arn:aws:s3:::b/home/*""#, false),
+        (r#""Resource":"arn:aws:s3:::b/*.jpg""#, false),
+        (r#""NotResource":"arn:aws:s3:::b/secret/*""#, false),
+        (r#""NotResource":"arn:aws:s3:::*/secret""#, false),
+        (r#""NotResource":["arn:aws:s3:::c/*","arn:aws:s3:::bb/secret"]"#, true),
+        (r#""Resource":"*","Condition":{"StringNotEquals":{"s3:ExistingObjectTag/a":"b"}}"#, false),
+        (r#""Resource":"*","Condition":{"StringNotEquals":{"aws:username":"bob"}}"#, true),
+        (r#""Resource":"*","Condition":{"StringEquals":{"aws:username":"bob"}}"#, false),
+    ] {
+        let policy = of_user("Allow", &format!(r#""Action":"s3:GetObject",{rest}"#));
+        let question = Question {
+            principal: &alice,
+            action: "s3:GetObject",
+            resource: "b/*",
+            conditions: &none,
+        };
+        let decided = policy.allowing_all_below("b/", &question).decide(&question);
+        assert_eq!(decided.is_allowed(), expected, "{rest}");
+    }
+    let deny = of_user("Deny", r#""Action":"s3:GetObject","Resource":"arn:aws:s3:::b/?""#);
+    let question =
+        Question { principal: &alice, action: "s3:GetObject", resource: "b/k", conditions: &none };
+    assert_eq!(deny.allowing_all_below("b/", &question), deny, "all Deny statements stay");
+}

@@ -1,6 +1,7 @@
 use record::{JobKind, JobRecord, Nonce, Timestamp};
 
 use super::*;
+use crate::world::World;
 
 fn job(number: u64, user: &str, state: JobState) -> NumberedJob {
     let job = JobRecord {
@@ -42,4 +43,34 @@ fn oldest_records_of_the_user_go_first() {
     jobs.insert(0, job(131, "tina", JobState::Running));
     assert_eq!(displaced(&jobs, "tina"), Ok(vec![2, 1]));
     assert_eq!(displaced(&jobs, "root"), Ok((109..130).collect()));
+}
+
+#[tokio::test]
+async fn fork_needs_the_permission_to_read_all_objects() {
+    let world = World::new().await;
+    world.put("photos", None, None, "").await;
+    let jobs = r#"{"Effect":"Allow","Action":["admin:StartJob","admin:ForkBucket"]},
+        {"Effect":"Allow","Action":"s3:ListBucket","Resource":"arn:aws:s3:::photos"},
+        {"Effect":"Allow","Action":"s3:*","Resource":"arn:aws:s3:::fk-*"}"#;
+    for (number, (resource, expected)) in [
+        (r#""Resource":"arn:aws:s3:::photos/*""#, true),
+        (r#""NotResource":"arn:aws:s3:::films/*""#, true),
+        (r#""Resource":"arn:aws:s3:::photos/?""#, false),
+        (r#""Resource":"arn:aws:s3:::photos/*/x""#, false),
+        (r#""Resource":["arn:aws:s3:::photos/?","arn:aws:s3:::photos/any*"]"#, false),
+        (r#""NotResource":"arn:aws:s3:::photos/secret/*""#, false),
+        (r#""Resource":"*","Condition":{"StringNotEquals":{"s3:ExistingObjectTag/a":"b"}}"#, false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("fred{number}");
+        let read = format!(r#"{{"Effect":"Allow","Action":"s3:GetObject",{resource}}}"#);
+        world.policy(&name, &format!("{jobs},{read}")).await;
+        world.user(&name, &[&name]).await;
+        let fred = world.sender(&name);
+        let checked = world.api.check_fork(&world.actor(&fred), "photos", "fk-1").await;
+        let code = checked.map_err(|error| error.code);
+        assert_eq!(code, if expected { Ok(()) } else { Err("AccessDenied".into()) }, "{resource}");
+    }
 }
