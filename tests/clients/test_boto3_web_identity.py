@@ -281,6 +281,44 @@ def test_a_policy_of_a_claim_needs_the_rank_to_change_it(gateway, issuer):
     low("DELETE", f"/policies/{own}", expect=204)
 
 
+def test_the_sessions_of_a_person_share_its_limit_of_jobs(gateway, issuer):
+    keys = {"access_key": gateway.operator[0], "secret": gateway.operator[1]}
+    api = Api(gateway, urllib3.PoolManager(), **keys)
+    policy = add_policy(api, allow("s3:*", resource="arn:aws:s3:::web-*"))
+    kept = []
+    for _ in range(2):
+        token = issuer.token(policy=policy, sub="mallory")
+        given = gateway.assume(token)["Credentials"]
+        web = api.having(
+            access_key=given["AccessKeyId"],
+            secret=given["SecretAccessKey"],
+            session=given["SessionToken"],
+        )
+        # The new session sees the jobs of the earlier one.
+        for number in kept:
+            web("GET", f"/jobs/{number}", expect=200)
+        for _ in range(6):
+            name = f"web-{fresh_bucket_name()}"
+            web.s3().create_bucket(Bucket=name)
+            body = {"kind": "delete-bucket", "bucket": name, "confirm": name}
+            number = web("POST", "/jobs", body, expect=200).json["number"]
+            end = time.monotonic() + 60
+            while web("GET", f"/jobs/{number}", expect=200).json["state"] == "running":
+                assert time.monotonic() < end
+                time.sleep(0.1)
+            kept = [*kept, number][-10:]
+        other = gateway.assume(issuer.token(policy=policy, sub="bert"))["Credentials"]
+        bert = api.having(
+            access_key=other["AccessKeyId"],
+            secret=other["SecretAccessKey"],
+            session=other["SessionToken"],
+        )
+        denied(bert("GET", f"/jobs/{number}"))
+    jobs = api("GET", "/jobs?limit=1000", expect=200).json["items"]
+    of_mallory = [item["number"] for item in jobs if item["user"] == f"{issuer.url} mallory"]
+    assert of_mallory == kept[::-1], "the newest ten"
+
+
 def test_no_key_and_no_user_has_the_name_of_a_role(gateway, issuer):
     keys = {"access_key": gateway.operator[0], "secret": gateway.operator[1]}
     api = Api(gateway, urllib3.PoolManager(), **keys)

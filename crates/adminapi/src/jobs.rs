@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::admin::{AdminError, JobEnd, JobOrder, NewJob};
+use identity::Identity;
 use record::{JobKind, JobState, Nonce};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -105,10 +106,12 @@ impl Jobs {
     }
 
     /// Writes the record of a job, and begins its work. Returns its number.
-    pub(crate) async fn start(&self, user: &str, work: Work) -> Result<u64, AdminError> {
+    pub(crate) async fn start(&self, by: &Identity, work: Work) -> Result<u64, AdminError> {
         let session = self.parts.volume.nonce();
         let arguments = work.arguments();
-        let new = NewJob { kind: work.kind(), arguments: &arguments, user, session };
+        // The record names the person, whose limit of jobs it counts for. The log does not.
+        let (person, user) = (by.person(), &*by.access_key);
+        let new = NewJob { kind: work.kind(), arguments: &arguments, user: &person, session };
         let number = self.parts.admin.start_job(&new).await?;
         tracing::info!(job = number, kind = work.kind().name(), user, "a job began");
         let (parts, stop) = (Arc::clone(&self.parts), self.stop.clone());

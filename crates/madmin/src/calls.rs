@@ -59,14 +59,9 @@ impl CallRequest<'_> {
         if is_own && self.actor.may_for_itself(action) { Ok(()) } else { self.require(action) }
     }
 
-    /// Returns the name of the sender, by which its encrypted bodies take turns: that of a user
-    /// with all its keys and sessions, or the subject of a web identity.
+    /// Returns the name of the sender, by which its encrypted bodies take turns.
     fn sender(&self) -> Cow<'_, str> {
-        match self.actor.identity().web_identity() {
-            // No user has a name with a space.
-            Some((issuer, subject)) => Cow::Owned(format!("{issuer} {subject}")),
-            None => Cow::Borrowed(self.actor.user()),
-        }
+        self.actor.identity().person()
     }
 }
 

@@ -111,7 +111,7 @@ pub struct JobRecord {
     pub kind: JobKind,
     /// The arguments by name. For example, `source` is the bucket that a fork copies.
     pub arguments: Vec<(String, String)>,
-    /// The name of the user who started the job.
+    /// The name of the user who started the job; for a web identity, its issuer and subject.
     pub user: String,
     /// The session that does the work.
     pub session: Nonce,

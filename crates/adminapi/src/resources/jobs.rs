@@ -102,7 +102,7 @@ pub struct JobJson {
     pub arguments: Vec<JobArgument>,
     /// The state: `running`, `stopping`, `done`, `failed`, `stopped` or `interrupted`.
     pub state: String,
-    /// The user who started the job.
+    /// The user who started the job; for a web identity, its issuer and subject.
     pub user: String,
     /// The host and process of the gateway that does the work.
     pub place: String,
@@ -188,8 +188,10 @@ impl AdminApi {
     /// `AccessDenied` without `admin:ListJobs`, except for one's own jobs; `NoSuchJob`.
     pub async fn job(&self, actor: &Actor<'_>, number: &str) -> Result<JobJson, ApiError> {
         let found = self.found_job(number).await;
-        let user = found.as_ref().map_or("", |job| job.user.as_str());
-        actor.require_of(user, AdminAction::ListJobs)?;
+        let is_own = found.as_ref().is_ok_and(|job| job.user == actor.identity().person());
+        if !(is_own && actor.may_for_itself(AdminAction::ListJobs)) {
+            actor.require(AdminAction::ListJobs)?;
+        }
         found
     }
 
@@ -255,9 +257,9 @@ impl AdminApi {
         let mut turn = None;
         if !actor.may(AdminAction::StartJob, None) {
             turn = Some(self.limited_jobs.lock().await);
-            self.make_room(actor.user()).await?;
+            self.make_room(&actor.identity().person()).await?;
         }
-        let number = self.jobs.start(actor.user(), work).await?.to_string();
+        let number = self.jobs.start(actor.identity(), work).await?.to_string();
         drop(turn);
         self.found_job(&number).await
     }
@@ -301,7 +303,7 @@ impl AdminApi {
             return Ok(());
         }
         let found = self.job(actor, number).await?;
-        if actor.is_user(&found.user) && !actor.is_temporary() {
+        if found.user == actor.identity().person() && !actor.is_temporary() {
             return Ok(());
         }
         Err(ApiError::denied(AdminAction::CancelJob.name()))

@@ -7,6 +7,7 @@
 //! For example, a user has a policy that a newer release has written in an unknown form. The access
 //! key is then unusable, because this policy might deny an action that another policy allows.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -114,6 +115,17 @@ impl Identity {
     pub fn web_identity(&self) -> Option<(&str, &str)> {
         let web = self.session.as_ref()?.web.as_ref()?;
         Some((web.issuer(), web.subject()))
+    }
+
+    /// Returns the name by which limits count the sender: its user, or for a web identity, whose
+    /// sessions have random access keys, its issuer and subject. It names a person, so logs must
+    /// not have it.
+    pub fn person(&self) -> Cow<'_, str> {
+        match self.web_identity() {
+            // No user has a name with a space.
+            Some((issuer, subject)) => Cow::Owned(format!("{issuer} {subject}")),
+            None => Cow::Borrowed(&self.access_key),
+        }
     }
 
     /// Returns a hash that changes when the user gets another secret, or when another user gets its

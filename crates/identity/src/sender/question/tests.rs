@@ -432,6 +432,15 @@ fn senders(now: OffsetDateTime) -> [(Identity, Principal); 2] {
     [(user, principal(None)), (of_session, principal(Some(role)))]
 }
 
+#[test]
+fn sessions_of_a_web_identity_are_one_person() {
+    let [(user, _), (session, _)] = senders(OffsetDateTime::UNIX_EPOCH);
+    let again = Identity { access_key: "ASIAANOTHER".to_owned(), ..session.clone() };
+    assert_eq!(user.person(), "anna");
+    assert_eq!(session.person(), "https://idp.example.com anna");
+    assert_eq!(again.person(), session.person());
+}
+
 /// Parses a user policy that denies each request in which the key has a value.
 fn deny_with(name: &str) -> Result<Policy, PolicyError> {
     let text = format!(
