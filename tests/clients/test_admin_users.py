@@ -1,11 +1,13 @@
 """Users, keys and tokens in the administration API, and attempts to gain rights by them."""
 
 import datetime
+import json
 import time
 from urllib.parse import quote
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from api import add_policy, add_user, allow, denied, fresh, key_of, works
 from server import refused
@@ -411,3 +413,64 @@ def test_a_token_ends_when_it_is_revoked_or_expires(api, chief):
     while token("GET", "/users?limit=1").status == 200:
         assert time.monotonic() < deadline, "the token works after its time"
         time.sleep(0.2)
+
+
+def simulated(api, user, resource):
+    asked = {"user": user.access_key, "action": "s3:GetObject", "resource": resource}
+    return api("POST", "/policies/simulate", asked, expect=200).json["allowed"]
+
+
+def reads(user, resource):
+    bucket, key = resource.split("/")
+    try:
+        user.s3().get_object(Bucket=bucket, Key=key)
+    except ClientError as error:
+        assert error.response["Error"]["Code"] == "AccessDenied", error
+        return False
+    return True
+
+
+def test_the_simulator_sees_tags_lists_and_the_public_access_block(api, control, bucket):
+    reader, stranger = add_user(api, policies=["readonly"]), add_user(api)
+    arn, account = f"arn:aws:s3:::{bucket}/*", fresh("lab")
+    for key, tags in (("secret", "secret=yes"), ("public", "public=yes"), ("plain", "")):
+        control.put_object(Bucket=bucket, Key=key, Body=b"1", Tagging=tags)
+    statements = [
+        {
+            "Effect": effect,
+            "Principal": {"AWS": f"arn:aws:iam::000000000001:user/{user.access_key}"},
+            "Action": "s3:GetObject",
+            "Resource": arn,
+            "Condition": {"StringEquals": {f"s3:ExistingObjectTag/{tag}": "yes"}},
+        }
+        for effect, user, tag in (("Deny", reader, "secret"), ("Allow", stranger, "public"))
+    ]
+    document = {"Version": "2012-10-17", "Statement": statements}
+    control.put_bucket_policy(Bucket=bucket, Policy=json.dumps(document))
+    listed = fresh("listed")
+    control.create_bucket(Bucket=listed, ObjectOwnership="ObjectWriter")
+    control.delete_public_access_block(Bucket=listed)
+    control.put_object(Bucket=listed, Key="k", Body=b"1", ACL="authenticated-read")
+    api("PUT", f"/accounts/{account}", expect=200)
+    body = {"account": account, "policies": ["readwrite"]}
+    lara = key_of(api, api("PUT", f"/users/{fresh('lara')}", body, expect=200).json)
+    theirs, s3 = fresh("theirs"), lara.s3()
+    s3.create_bucket(Bucket=theirs)
+    s3.put_object(Bucket=theirs, Key="k", Body=b"1")
+    block = {"BlockPublicPolicy": False, "BlockPublicAcls": False, "IgnorePublicAcls": False}
+    block |= {"RestrictPublicBuckets": True}
+    s3.put_public_access_block(Bucket=theirs, PublicAccessBlockConfiguration=block)
+    everyone = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject"}
+    everyone |= {"Resource": f"arn:aws:s3:::{theirs}/*"}
+    document = {"Version": "2012-10-17", "Statement": [everyone]}
+    s3.put_bucket_policy(Bucket=theirs, Policy=json.dumps(document))
+    for user, resource, expected in (
+        (reader, f"{bucket}/plain", True),
+        (reader, f"{bucket}/secret", False),
+        (stranger, f"{bucket}/plain", False),
+        (stranger, f"{bucket}/public", True),
+        (stranger, f"{listed}/k", True),
+        (reader, f"{theirs}/k", False),
+    ):
+        assert reads(user, resource) == expected, resource
+        assert simulated(api, user, resource) == expected, resource

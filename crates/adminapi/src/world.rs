@@ -127,6 +127,17 @@ impl World {
         Actor::new(&self.api.access, &self.api.volume, sender, origin, "a-request").unwrap()
     }
 
+    /// Puts an object with these headers, as the operator.
+    pub(crate) async fn put_with(&self, bucket: &str, key: &str, headers: &[(&'static str, &str)]) {
+        let root = self.sender("root");
+        let mut call = S3Call::on_bucket(Method::PUT, bucket, None);
+        call.key = Some(key);
+        for (name, value) in headers {
+            call.headers.insert(*name, value.parse().unwrap());
+        }
+        self.api.s3(&self.actor(&root), &call, Bytes::from_static(b"content")).await.unwrap();
+    }
+
     /// Carries out a PUT of S3 as the operator: of a bucket, of one of its documents, or of an
     /// object.
     pub(crate) async fn put(&self, bucket: &str, key: Option<&str>, of: Option<&str>, body: &str) {

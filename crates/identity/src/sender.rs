@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use policy::{
     BucketSide, ConditionKey, KeySource, Policy, Principal, Question, ResolvedPatterns, Ruling,
-    Sources, authorise,
+    Source, Sources, authorise,
 };
 use record::{AccountId, CanonicalId, Grantee, S3Acl};
 use rules::BucketRules;
@@ -107,8 +107,21 @@ impl<'a> Sender<'a> {
         permission: &Permission,
         rules: Option<&BucketRules>,
     ) -> Result<bool, VolumeError> {
+        Ok(self.explain(permission, rules).await?.is_allowed())
+    }
+
+    /// Returns the decision of [`Sender::has_permission`] with the kind of policy that refuses the
+    /// permission. A refusal by the public access block counts as one of the bucket.
+    ///
+    /// Fails if the decision depends on an object and the lookup fails.
+    pub async fn explain(
+        &self,
+        permission: &Permission,
+        rules: Option<&BucketRules>,
+    ) -> Result<Ruling, VolumeError> {
         let object = self.object_of(permission, rules).await?;
-        Ok(self.is_allowed(permission, rules, object.as_ref()))
+        let ruling = self.ruling(permission, rules, object.as_ref());
+        Ok(self.within_access_block(ruling, rules))
     }
 
     /// As [`Sender::has_permission`], for an object that the caller has looked up. An operation on
@@ -121,7 +134,7 @@ impl<'a> Sender<'a> {
         object: Option<&Object>,
     ) -> bool {
         let ruling = self.ruling(permission, rules, object);
-        ruling == Ruling::Allowed && !self.is_restricted(rules)
+        self.within_access_block(ruling, rules).is_allowed()
     }
 
     /// Returns true if the sender has a permission on all objects of the bucket, also on those that
@@ -132,12 +145,12 @@ impl<'a> Sender<'a> {
         let Some(bucket) = permission.resource.bucket() else { return false };
         let below = format!("{}/", bucket.as_str());
         let ruling = self.ruling_below(permission, Some(rules), None, Some(&below));
-        ruling.is_allowed() && !self.is_restricted(Some(rules))
+        self.within_access_block(ruling, Some(rules)).is_allowed()
     }
 
     /// Returns the combined decision of all policies and ACLs about a permission. The public access
     /// block of the bucket is not part of it.
-    pub fn ruling(
+    fn ruling(
         &self,
         permission: &Permission,
         rules: Option<&BucketRules>,
@@ -194,6 +207,12 @@ impl<'a> Sender<'a> {
         let session = narrow.as_ref().or(session);
         let sources = Sources { identity: &policies, session, bucket, acl: &by_acl };
         authorise(&question, &sources)
+    }
+
+    /// Returns a decision of policies and ACLs within the public access block of the bucket.
+    fn within_access_block(&self, ruling: Ruling, rules: Option<&BucketRules>) -> Ruling {
+        let is_kept_out = ruling.is_allowed() && self.is_restricted(rules);
+        if is_kept_out { Ruling::NotAllowed(Source::Bucket) } else { ruling }
     }
 
     /// Returns true if the public access block of the bucket keeps the sender out. It does so if

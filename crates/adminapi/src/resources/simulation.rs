@@ -1,8 +1,10 @@
 //! Simulations of permissions: "may anna read photos/a.jpg?"
 //!
-//! A simulation asks the same policies as a request of the user. Conditions see a request without
-//! headers, from no address, so a statement with such a condition may decide otherwise for a real
-//! request. For example, the answer names the policy whose Deny applies.
+//! A simulation makes the same decision as a request of the user, with the tags, the lock and the
+//! ACL of the object and with the public access block of the bucket. Conditions see a request
+//! without headers, from no address, so a statement with such a condition may decide otherwise for
+//! a real request. The decisions of the single policies see no object. For example, the answer
+//! names the policy whose Deny applies.
 
 use http::HeaderMap;
 use identity::{Authenticated, RequestOrigin, Sender};
@@ -86,7 +88,8 @@ impl AdminApi {
         // Administrative actions are for the account of the operators.
         let in_account = !is_admin || sender.account() == record::AccountId::MAIN;
         let of_bucket = rules.as_deref().filter(|_| !is_admin);
-        let ruling = sender.ruling(&permission, of_bucket, None);
+        let ruling = sender.explain(&permission, of_bucket).await;
+        let ruling = ruling.map_err(admin::AdminError::Volume)?;
         Ok(SimulationResult {
             allowed: ruling.is_allowed() && in_account,
             reason: if in_account {
@@ -169,3 +172,6 @@ fn sentence(ruling: Ruling, sender: &Sender<'_>) -> String {
         Ruling::NotAllowed(source) => format!("No {} allows the action.", source.words()),
     }
 }
+
+#[cfg(test)]
+mod tests;
