@@ -10,14 +10,11 @@ use std::sync::Arc;
 use http::Response;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::hosts::HostRequests;
+use crate::hosts::{HOST_ANSWERS_KIB_MAX, HostRequests};
 use crate::service::EdgeBody;
 
 /// The memory for the responses of all hosts, in KiB.
-const ALL_KIB_MAX: usize = 32 << 10;
-
-/// The share of one host, in KiB.
-pub(crate) const HOST_KIB_MAX: usize = ALL_KIB_MAX / 2;
+const ALL_KIB_MAX: usize = 2 * HOST_ANSWERS_KIB_MAX;
 
 /// Further memory, in KiB, for short responses, such as the documents of errors.
 const SHORT_KIB_MAX: usize = 4 << 10;

@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::HeaderMap;
 use tokio::sync::Semaphore;
 
-use crate::answers::HOST_KIB_MAX;
 use crate::linger::UnreadBody;
 use crate::network::Network;
 use crate::queue::Queue;
@@ -23,6 +22,9 @@ use crate::stall::ResponseKind;
 
 /// The number of bits of an IPv6 address that identify a host.
 const HOST_BITS_V6: u32 = 64;
+
+/// The share of one host in the memory of responses that are completely in memory, in KiB.
+pub(crate) const HOST_ANSWERS_KIB_MAX: usize = 16 << 10;
 
 /// The header with the addresses of clients. Each proxy appends the address of its client.
 const FORWARDED_FOR: &str = "x-forwarded-for";
@@ -213,7 +215,7 @@ impl Hosts {
         };
         let fresh = || {
             let requests = Queue::new(self.limits.requests_max);
-            let answers = Arc::new(Semaphore::new(HOST_KIB_MAX));
+            let answers = Arc::new(Semaphore::new(HOST_ANSWERS_KIB_MAX));
             Arc::new(HostUsage { connections: AtomicUsize::new(0), requests, answers })
         };
         let mut known = self.known();

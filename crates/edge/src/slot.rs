@@ -272,8 +272,8 @@ impl RequestSlot {
             occupancy.waited = CLIENT_WAIT_MAX;
             occupancy.state = SlotState::Reclaimed;
         }
-        // Without permits there is nothing to reclaim. `wait_for_client` adds the slot again when it
-        // has some, and cannot run before this lock is free.
+        // Without permits there is nothing to reclaim. `wait_for_client` adds the slot again when
+        // it has some, and cannot run before this lock is free.
         if !matches!(occupancy.state, SlotState::Held { .. }) {
             lock(&self.slots.reclaimable).remove(&self.id);
         }

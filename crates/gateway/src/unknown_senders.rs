@@ -54,8 +54,8 @@ pub(crate) struct SenderMemory<'b> {
 }
 
 impl SenderMemory<'_> {
-    /// Waits until there is memory for `arrived` bytes: the number of all bytes that have arrived so
-    /// far.
+    /// Waits until there is memory for `arrived` bytes: the number of all bytes that have arrived
+    /// so far.
     ///
     /// Fault: `SlowDown` if the wait is longer than [`MEMORY_WAIT`], or if too many requests of the
     /// host wait.

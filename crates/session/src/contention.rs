@@ -24,11 +24,12 @@
 //! An operation that checks an object before it plans keeps its place over several tries: see
 //! [`turn`].
 
+pub(crate) mod reservations;
 mod table;
 pub(crate) mod turn;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use namespace::FsError;
@@ -38,9 +39,8 @@ use tokio::time::Instant;
 use crate::backoff::Backoff;
 use crate::error::VolumeError;
 use crate::state::SessionState;
-use crate::times::TURN_DURATION;
 
-use table::{Earlier, Table};
+use reservations::{Reservation, Reservations};
 
 /// The refusals by a record that the operation had met before which do not lead to a pause. Plans
 /// of this process that were already in flight may cause this many.
@@ -52,48 +52,6 @@ const REPEATS_WITHOUT_PAUSE: u32 = 2;
 const GAP_MIN: Duration = Duration::from_millis(2);
 const GAP_MAX: Duration = Duration::from_millis(100);
 const GAP_COMMITS: u32 = 2;
-
-/// The records that the operations of a session have reserved after a refusal, each operation at
-/// its place in a queue.
-#[derive(Debug, Default)]
-pub(crate) struct Reservations {
-    table: Table,
-    /// Duration of the last commit of an operation in the queue, in microseconds.
-    commit_micros: AtomicU64,
-}
-
-/// The place of one operation in the queue of refused operations, and the records reserved for it.
-/// Dropping it ends the reservation.
-#[derive(Debug)]
-pub(crate) struct Reservation {
-    place: u64,
-    reservations: Arc<Reservations>,
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        self.reservations.table.leave(self.place);
-    }
-}
-
-impl Table {
-    /// Waits until a reservation has ended or expired, but at most for [`TURN_DURATION`]: the caller
-    /// looks again, because a turn gets its limit when it comes to the front. Returns false if
-    /// `deadline` comes first.
-    async fn wait_until(&self, deadline: Instant, earlier: Earlier) -> bool {
-        let look = earlier.expires.unwrap_or_else(|| Instant::now() + TURN_DURATION);
-        if tokio::time::timeout_at(deadline.min(look), earlier.ended.cancelled()).await.is_ok() {
-            return true;
-        }
-        if Instant::now() >= deadline {
-            return false;
-        }
-        if earlier.expires.is_some() {
-            self.leave(earlier.place);
-        }
-        true
-    }
-}
 
 /// One operation that contends with others for records: its place in the queue of refused
 /// operations, and its pauses.
@@ -250,8 +208,8 @@ impl<'s> Contender<'s> {
         self.reservation = None;
     }
 
-    /// Gives the place of a turn up that has expired. Otherwise the operation would pass those behind
-    /// this place, which do not see it any more.
+    /// Gives the place of a turn up that has expired. Otherwise the operation would pass those
+    /// behind this place, which do not see it any more.
     fn drop_expired_turn(&mut self) {
         let expired = |turn: &Arc<Reservation>| !self.reservations.table.has(turn.place);
         if self.has_turn && self.reservation.as_ref().is_some_and(expired) {

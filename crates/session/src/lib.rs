@@ -56,11 +56,11 @@ mod slow_store;
 mod state;
 mod throttle;
 mod times;
+mod tries;
 mod watch;
 mod watching;
 
 pub use commit::{Outcome, QUEUE_PLANS_MAX};
-pub use contention::turn::Tries;
 pub use epoch::{Epochs, ReaderGuard};
 pub use error::{VolumeError, closing, corrupt};
 pub use holds::{Holds, ReadPin};
@@ -86,4 +86,5 @@ pub use times::{
     META_READ_DEADLINE, PUSHED_CACHE_DURATION, SESSION_SILENCE, SHORT_CONTENTION_DEADLINE,
     TURN_DURATION,
 };
+pub use tries::Tries;
 pub use watch::{Acknowledge, CacheValidity, Coherence, NodeChanges, NodeWatch};

@@ -13,7 +13,7 @@ use tracing::{Instrument, info, warn};
 
 use crate::coalesce::ReadCoalescer;
 use crate::commit::{CommittedFor, Committer, Outcome};
-use crate::contention::Reservations;
+use crate::contention::reservations::Reservations;
 use crate::contention::turn;
 use crate::epoch::{Epochs, ReaderGuard};
 use crate::error::VolumeError;

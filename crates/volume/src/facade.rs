@@ -49,7 +49,7 @@ pub use randomness::opaque_tag;
 pub use ranges::SeekTarget;
 pub use rename::RenameConditions;
 pub use trash::Trashed;
-pub use tries::Tries;
+pub use tries::ObjectTries;
 pub use uploads::{UploadsEntry, UploadsPage, UploadsQuery};
 pub use versions::{ListedAs, VersionsEntry, VersionsListing, VersionsQuery};
 

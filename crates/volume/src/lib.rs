@@ -30,10 +30,10 @@ pub use facade::{
     BodyRun, BucketStat, CompletePart, CompleteUpload, Completed, CopyChanges, Creator, FileOwner,
     FileWrite, ForkWatch, Forked, Journaled, ListedAs, NewBucket, NewObject, NewUpload,
     OBJECT_BYTES_MAX, OMITTED_PATHS_MAX, Object, ObjectDigests, ObjectExpectation, ObjectMode,
-    OpenNode, PART_BYTES_MIN, PartStat, PartsPage, PlannedFile, PublishedObject, RenameConditions,
-    Resize, SeekTarget, Trashed, Tries, UploadId, UploadIdError, UploadsEntry, UploadsPage,
-    UploadsQuery, VersionsEntry, VersionsListing, VersionsQuery, WrongCustomerKey, empty_file,
-    opaque_tag, size_and_tag,
+    ObjectTries, OpenNode, PART_BYTES_MIN, PartStat, PartsPage, PlannedFile, PublishedObject,
+    RenameConditions, Resize, SeekTarget, Trashed, UploadId, UploadIdError, UploadsEntry,
+    UploadsPage, UploadsQuery, VersionsEntry, VersionsListing, VersionsQuery, WrongCustomerKey,
+    empty_file, opaque_tag, size_and_tag,
 };
 pub use keyring::{ObjectEncryptionKey, Protection, ProtectionError, ProtectionErrorKind};
 pub use ledger::{Ledger, Note};

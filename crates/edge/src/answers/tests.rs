@@ -23,9 +23,9 @@ fn one_host_does_not_take_the_answers_of_others() {
     };
     let memory = AnswerMemory::new();
     let (first, second, third) = (host(1), host(2), host(3));
-    let unread = memory.take(&first, &response(HOST_KIB_MAX)).expect("its share");
+    let unread = memory.take(&first, &response(HOST_ANSWERS_KIB_MAX)).expect("its share");
     assert!(memory.take(&first, &response(1)).is_none(), "its share is used up");
-    let _long = memory.take(&second, &response(HOST_KIB_MAX - 4)).expect("another host");
+    let _long = memory.take(&second, &response(HOST_ANSWERS_KIB_MAX - 4)).expect("another host");
     let _short = memory.take(&second, &response(4)).expect("the rest of its share");
     // Two hosts have taken everything but the memory for short responses.
     assert!(memory.take(&third, &response(8)).is_none());

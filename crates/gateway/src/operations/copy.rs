@@ -123,7 +123,7 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
         let (bucket, key) = (call.named_bucket()?, key.as_str().as_bytes());
         // In a box, because the future is large.
         let copy = call.volume.copy(&object, bucket, key, copy_changes, condition, &owner);
-        let reads = request.checksum.is_some() || !mode.may_share_with(&object);
+        let reads = request.checksum.is_some() || !object.is_shared_by(&mode);
         match tries.run(Box::pin(copy)).await {
             Ok(published) => break (object, mode, published),
             Err(VolumeError::Fs(FsError::SourceChanged))
@@ -147,8 +147,9 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     Ok(response)
 }
 
-/// Returns the source, if its writers may wait for the next try of the copy; `None` if the copy reads
-/// too many bytes for that. `read` is the number of bytes that it reads; `None` if it shares blocks.
+/// Returns the source, if its writers may wait for the next try of the copy; `None` if the copy
+/// reads too many bytes for that. `read` is the number of bytes that it reads; `None` if it shares
+/// blocks.
 fn reserved(source: &Object, read: Option<u64>) -> Option<&Object> {
     Some(source).filter(|_| read.is_none_or(|bytes| bytes <= RESERVED_READ_BYTES_MAX))
 }
@@ -193,7 +194,7 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
             Some(algorithm) => Some(sum_of(call, &object, range.clone(), algorithm).await?),
         };
         // The holes of a sparse source are written as zeros.
-        let shares = mode.may_share_with(&object) && !object.file().sparse;
+        let shares = object.is_shared_by(&mode) && !object.file().sparse;
         let (reads, bytes) = (sum.is_some() || !shares, range.end - range.start);
         let part = call.volume.copy_part(bucket, key, id, number, &mode, &object, range, sum);
         match tries.run(part).await {

@@ -51,7 +51,8 @@ fn published_object_gets_the_default_retention_of_its_commit() {
     }
 }
 
-/// A program writes to a file after another session has set a default. The hint of the bucket is old.
+/// A program writes to a file after another session has set a default. The hint of the bucket is
+/// old.
 #[test]
 fn written_file_gets_the_default_retention_of_its_commit() {
     let world = world_with(Versioning::Enabled);

@@ -13,11 +13,11 @@ use tokio_util::sync::CancellationToken;
 
 /// Most operations that may reserve records after a refusal. Further operations still wait for
 /// reserved records, but no operation waits for them.
-pub(super) const RESERVATIONS_MAX: usize = 1_024;
+pub(crate) const RESERVATIONS_MAX: usize = 1_024;
 
 /// All reservations of records by refused operations, by place in the queue and by key.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(crate) struct Table {
     /// Number of reservations, so that an operation without contention takes no lock.
     len: AtomicUsize,
     rows: Mutex<Rows>,
@@ -36,41 +36,42 @@ struct Rows {
 struct Reserved {
     keys: Vec<Key>,
     ranges: Vec<(Key, Key)>,
-    /// True if the operation changes none of the records: it copies from them. Such operations do not
-    /// wait for each other.
+    /// True if the operation changes none of the records: it copies from them. Such operations do
+    /// not wait for each other.
     only_reads: bool,
     /// Cancelled when the reservation ends.
     ended: CancellationToken,
-    /// The time after which operations wait no longer for this one; `None` without a limit, and for a
-    /// turn that is not at the front of the queue yet.
+    /// The time after which operations wait no longer for this one; `None` without a limit, and for
+    /// a turn that is not at the front of the queue yet.
     expires: Option<Instant>,
 }
 
 /// A reservation for which an operation has to wait.
 #[derive(Debug)]
-pub(super) struct Earlier {
+pub(crate) struct Earlier {
     /// The place of the operation that has the reservation.
-    pub(super) place: u64,
+    pub(crate) place: u64,
     /// Cancelled when the reservation ends.
-    pub(super) ended: CancellationToken,
+    pub(crate) ended: CancellationToken,
     /// The time after which the reservation does not count any more; `None` without a limit.
-    pub(super) expires: Option<Instant>,
+    pub(crate) expires: Option<Instant>,
 }
 
 impl Table {
     /// Returns true if no operation has reserved a record.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len.load(Ordering::Relaxed) == 0
     }
 
     /// Finds the latest reservation of a record that `plan` writes, among those before `place`, or
     /// among all if there is no place.
-    pub(super) fn earlier(&self, plan: &Plan, place: Option<u64>) -> Option<Earlier> {
+    pub(crate) fn earlier(&self, plan: &Plan, place: Option<u64>) -> Option<Earlier> {
         self.earlier_of(plan.writes.iter().filter_map(record_of).collect(), place, false)
     }
 
-    /// As [`Table::earlier`], for an operation that changes these records, or that `only_reads` them.
-    pub(super) fn earlier_of(
+    /// As [`Table::earlier`], for an operation that changes these records, or that `only_reads`
+    /// them.
+    pub(crate) fn earlier_of(
         &self,
         mut written: Vec<&Key>,
         place: Option<u64>,
@@ -101,9 +102,9 @@ impl Table {
     }
 
     /// Takes the last place in the queue of refused operations and reserves the records of these
-    /// guards, for an operation that changes them or `only_reads` them. Returns the place, or `None`
-    /// if there are [`RESERVATIONS_MAX`] places.
-    pub(super) fn join(&self, guards: &[Guard], only_reads: bool) -> Option<u64> {
+    /// guards, for an operation that changes them or `only_reads` them. Returns the place, or
+    /// `None` if there are [`RESERVATIONS_MAX`] places.
+    pub(crate) fn join(&self, guards: &[Guard], only_reads: bool) -> Option<u64> {
         let mut rows = self.rows();
         if rows.places.len() >= RESERVATIONS_MAX {
             return None;
@@ -116,13 +117,14 @@ impl Table {
         Some(place)
     }
 
-    /// Returns true if the operation at `place` has not left the queue, and its place has not expired.
-    pub(super) fn has(&self, place: u64) -> bool {
+    /// Returns true if the operation at `place` has not left the queue, and its place has not
+    /// expired.
+    pub(crate) fn has(&self, place: u64) -> bool {
         self.rows().places.contains_key(&place)
     }
 
     /// Lets others wait for the operation at `place` until this time, if it has no limit yet.
-    pub(super) fn expire_at(&self, place: u64, time: Instant) {
+    pub(crate) fn expire_at(&self, place: u64, time: Instant) {
         if let Some(reserved) = self.rows().places.get_mut(&place) {
             reserved.expires.get_or_insert(time);
         }
@@ -130,14 +132,14 @@ impl Table {
 
     /// Reserves the records of these guards for the operation at `place`, too. Returns false if its
     /// place has expired.
-    pub(super) fn reserve_too(&self, place: u64, guards: &[Guard]) -> bool {
+    pub(crate) fn reserve_too(&self, place: u64, guards: &[Guard]) -> bool {
         let mut rows = self.rows();
         rows.reserve(place, guards);
         rows.places.contains_key(&place)
     }
 
     /// Replaces the records that the operation at `place` has reserved by those of these guards.
-    pub(super) fn reserve(&self, place: u64, guards: &[Guard]) {
+    pub(crate) fn reserve(&self, place: u64, guards: &[Guard]) {
         let mut rows = self.rows();
         rows.release(place);
         rows.reserve(place, guards);
@@ -145,7 +147,7 @@ impl Table {
 
     /// Ends the reservation of the operation at `place` and wakes the operations that wait for it.
     /// Does nothing if it has ended before.
-    pub(super) fn leave(&self, place: u64) {
+    pub(crate) fn leave(&self, place: u64) {
         let mut rows = self.rows();
         rows.release(place);
         let ended = rows.places.remove(&place);

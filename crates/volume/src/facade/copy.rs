@@ -146,7 +146,7 @@ impl Volume {
         source: &Object,
         mode: &ObjectMode,
     ) -> Result<Option<StagedContent>, VolumeError> {
-        let may_share = mode.may_share_with(source);
+        let may_share = source.is_shared_by(mode);
         // A staged inline body moves to a block soon, so its bytes are copied instead of shared.
         // The placement policy decides as for any other body if it is staged inline again.
         if may_share && !source.file.content.is_staged_inline() {

@@ -54,7 +54,7 @@ impl Volume {
         // A part has no holes. Those of a sparse file are written as zeros.
         let held: u64 = slices.iter().map(|slice| u64::from(slice.length)).sum();
         let inline = matches!(source.file().content, Content::Inline(_));
-        let may_share = mode.may_share_with(source);
+        let may_share = source.is_shared_by(mode);
         if !may_share || inline || held < range.end - range.start {
             let hint = Some(range.end - range.start);
             let keys = self.object_keys(mode).await?;

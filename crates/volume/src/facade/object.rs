@@ -61,9 +61,15 @@ impl Object {
         &self.file
     }
 
-    /// Returns the keys of the record that binds the object's name or version, and of its inode. The
-    /// directories above it are not among them: all writers below them guard those, so a turn would
-    /// wait for every one.
+    /// Returns true if a copy in this mode may reference the blocks and the inline bytes of the
+    /// object.
+    pub fn is_shared_by(&self, mode: &ObjectMode) -> bool {
+        mode.may_share(self.file.encryption.as_ref(), self.key.as_ref())
+    }
+
+    /// Returns the keys of the record that binds the object's name or version, and of its inode.
+    /// The directories above it are not among them: all writers below them guard those, so a turn
+    /// would wait for every one.
     pub(super) fn records(&self) -> Vec<Key> {
         let binding = self.dentries.last().map(|(key, _)| key.clone());
         binding.into_iter().chain([key::inode(self.ino)]).collect()

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use keyring::{KEY_BYTES, ObjectEncryptionKey};
 use record::Encryption;
 
-use super::object::Object;
 use super::randomness::random;
 use crate::VolumeError;
 
@@ -90,12 +89,6 @@ impl ObjectMode {
     /// The key of the object in the mode `Customer`, else `None`.
     pub(crate) fn key(&self) -> Option<&Arc<ObjectEncryptionKey>> {
         self.key.as_ref()
-    }
-
-    /// Returns true if a copy in this mode may reference the blocks and the inline bytes of
-    /// `source`.
-    pub fn may_share_with(&self, source: &Object) -> bool {
-        self.may_share(source.file.encryption.as_ref(), source.key.as_ref())
     }
 
     /// Returns true if content in this mode may reference the blocks and the inline bytes of

@@ -21,25 +21,25 @@ use super::object::Object;
 /// }
 /// ```
 #[derive(Debug)]
-pub struct Tries<'v> {
+pub struct ObjectTries<'v> {
     tries: session::Tries<'v>,
 }
 
 impl Volume {
     /// Begins the tries of an operation that changes the object. They end after
     /// [`crate::CONTENTION_DEADLINE`].
-    pub fn tries(&self) -> Tries<'_> {
-        Tries { tries: self.session.tries(false) }
+    pub fn tries(&self) -> ObjectTries<'_> {
+        ObjectTries { tries: self.session.tries(false) }
     }
 
-    /// As [`Volume::tries`], for a copy, which only reads the object. Copies of one source do not wait
-    /// for each other.
-    pub fn tries_of_copy(&self) -> Tries<'_> {
-        Tries { tries: self.session.tries(true) }
+    /// As [`Volume::tries`], for a copy, which only reads the object. Copies of one source do not
+    /// wait for each other.
+    pub fn tries_of_copy(&self) -> ObjectTries<'_> {
+        ObjectTries { tries: self.session.tries(true) }
     }
 }
 
-impl Tries<'_> {
+impl ObjectTries<'_> {
     /// Runs the part of a try that commits.
     pub fn run<F: Future>(&self, commit: F) -> impl Future<Output = F::Output> + use<F> {
         self.tries.run(commit)

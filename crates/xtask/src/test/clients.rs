@@ -126,13 +126,13 @@ const FILES_OVER_HTTP: [&str; 14] = [
     "test_console_openid.py",
 ];
 
-/// The long files of the console's suite. A plain run takes one group of them over http, because they
-/// take longer than all others of the suite. The drawn engine selects it ([`turn`]).
+/// The long files of the console's suite. A plain run takes one group of them over http, because
+/// they take longer than all others of the suite. The drawn engine selects it ([`turn`]).
 const CONSOLE_FILES_IN_TURN: [&[&str]; 2] =
     [&["test_console_journeys.py"], &["test_console_guards.py", "test_console_openid.py"]];
 
-/// The turn in which a plain run takes `boto3` over https, beside the shorter group of the console's
-/// files. In the other turn, `mc` and the browser sign requests over https.
+/// The turn in which a plain run takes `boto3` over https, beside the shorter group of the
+/// console's files. In the other turn, `mc` and the browser sign requests over https.
 const TURN_OF_BOTO3_OVER_HTTPS: usize = 1;
 
 /// The suites of a plain run on the drawn engine alone, the one that the date selects. Their

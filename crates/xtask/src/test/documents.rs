@@ -108,8 +108,8 @@ fn of_program(arguments: &[OsString], path: &Path) -> Result<Vec<OsString>> {
     Ok(changed)
 }
 
-/// Returns the crate name of a program: that of an example, or for example `server_program`, because
-/// the library is `server`.
+/// Returns the crate name of a program: that of an example, or for example `server_program`,
+/// because the library is `server`.
 fn name_of_program(path: &Path) -> Option<String> {
     let folder = path.parent()?;
     let name = |path: &Path| Some(path.file_stem()?.to_str()?.replace('-', "_"));

@@ -1,6 +1,9 @@
 use std::time::Duration;
 
+use store::{Guard, Key};
+
 use super::*;
+use crate::times::TURN_DURATION;
 
 fn guard(name: &str) -> Guard {
     Guard::Present(record::key::dentry(record::Ino::ROOT, name.as_bytes()))
