@@ -27,6 +27,7 @@ pub struct Tries<'s> {
     backoff: Backoff,
     only_reads: bool,
     turn: Option<Arc<Reservation>>,
+    /// True if others have waited for this operation as long as they must. It gets no further turn.
     has_expired: bool,
     failures: u32,
 }
@@ -56,6 +57,8 @@ impl Tries<'_> {
     /// Returns false if the time for tries is over.
     pub async fn again(&mut self, records: &[Key]) -> bool {
         self.failures += 1;
+        let table = &self.session.reservations.table;
+        self.has_expired |= self.turn.as_ref().is_some_and(|turn| !table.has(turn.place));
         if records.is_empty() {
             self.turn = None;
             return self.backoff.pause().await;
@@ -96,8 +99,9 @@ impl Tries<'_> {
             if queue.table.reserve_too(turn.place, &guards) {
                 return Some(turn.place);
             }
-            (self.turn, self.has_expired) = (None, true);
+            self.has_expired = true;
         }
+        self.turn = None;
         let joined =
             if self.has_expired { None } else { queue.table.join(&guards, self.only_reads) };
         let place = joined?;
