@@ -88,16 +88,17 @@ class Gateway:
         settings = ["--data-dir", str(self.folder / "data")]
         return Command(self.program, settings).run(*words)
 
-    def client(self, service, keys=None, token=None):
+    def aws_settings(self, keys=None):
         key, secret = keys or self.operator
-        return boto3.client(
-            service,
-            endpoint_url=self.endpoint,
-            region_name="us-east-1",
-            aws_access_key_id=key,
-            aws_secret_access_key=secret,
-            aws_session_token=token,
-        )
+        return {
+            "endpoint_url": self.endpoint,
+            "region_name": "us-east-1",
+            "aws_access_key_id": key,
+            "aws_secret_access_key": secret,
+        }
+
+    def client(self, service, keys=None, token=None):
+        return boto3.client(service, **self.aws_settings(keys), aws_session_token=token)
 
     def assume(self, token, role=ROLE, **more):
         """Exchanges a token as a program does that has nothing else. Retries are disabled, because

@@ -23,13 +23,12 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use futures::future::Either;
 use tokio::time::Instant;
 
 use super::reservations::{Reservation, Reservations};
 
 tokio::task_local! {
-    static PLACE: Turn;
+    static PLACE: Option<Turn>;
 }
 
 /// A place in the queue for all operations of one task, and their deadline.
@@ -45,7 +44,7 @@ pub(crate) struct Place(pub(crate) Option<Turn>);
 
 /// Returns the place of the current task.
 pub(crate) fn place() -> Place {
-    Place(PLACE.try_with(Turn::clone).ok())
+    Place(PLACE.try_with(Option::clone).ok().flatten())
 }
 
 /// Runs a future in this place. A task of its own needs this, because it does not inherit the place
@@ -54,11 +53,8 @@ pub(crate) fn in_place<F: Future>(
     future: F,
     place: Place,
 ) -> impl Future<Output = F::Output> + use<F> {
-    // Without an `async` block, which would have room for the future twice.
-    match place.0 {
-        Some(turn) => Either::Left(PLACE.scope(turn, future)),
-        None => Either::Right(future),
-    }
+    // Also without a turn: with a branch the program would have the code of each future twice.
+    PLACE.scope(place.0, future)
 }
 
 /// Returns the turn of the current task, if it is one in this queue that has not expired.

@@ -30,7 +30,7 @@ async fn a_task_of_its_own_gets_the_turn_of_its_caller() {
     let (queue, other) = (Arc::<Reservations>::default(), Arc::<Reservations>::default());
     let reservation = reservation(&queue);
     assert!(of_task(&queue).is_none());
-    let found = PLACE.scope(turn(&reservation), async {
+    let found = PLACE.scope(Some(turn(&reservation)), async {
         assert!(of_task(&other).is_none(), "the queue of another session");
         let queue = Arc::clone(&queue);
         let found = async move { of_task(&queue).map(|found| found.reservation.place) };
@@ -48,7 +48,7 @@ async fn an_expired_turn_is_no_place() {
     let queue = Arc::<Reservations>::default();
     let reservation = reservation(&queue);
     queue.table.leave(reservation.place);
-    PLACE.scope(turn(&reservation), async { assert!(of_task(&queue).is_none()) }).await;
+    PLACE.scope(Some(turn(&reservation)), async { assert!(of_task(&queue).is_none()) }).await;
 }
 
 #[tokio::test(start_paused = true)]
