@@ -6,8 +6,8 @@
 //! `--test`. For example, cargo wants the examples of `store` to be tested, and rustdoc checks the
 //! documentation of `store`.
 //!
-//! Rustdoc only checks: it finds each wrong link and writes no pages, which would take three
-//! quarters of the time. The option is unstable, so it needs a variable.
+//! Rustdoc only checks: it finds each wrong link and writes no pages. The option is unstable, so it
+//! needs a variable.
 //!
 //! Cargo does that for libraries. This program adds the other targets of the package: programs and
 //! examples.
