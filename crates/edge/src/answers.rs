@@ -59,7 +59,8 @@ impl AnswerMemory {
             None => None,
         };
         let is_short = kibibytes <= SHORT_RESPONSE_KIB;
-        let all = take(&self.all).or_else(|| take(&self.short).filter(|_| is_short))?;
+        // A long response must not take this memory for an instant: a short one could miss it.
+        let all = take(&self.all).or_else(|| if is_short { take(&self.short) } else { None })?;
         Some(AnswerPermit { _host: of_host, _all: all })
     }
 }
