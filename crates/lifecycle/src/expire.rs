@@ -37,6 +37,9 @@ pub(crate) struct Walk {
     /// The creation time of the last seen version of `key`; `None` before its first version. The
     /// listing has newer versions first, so the next version is noncurrent since this time.
     newer: Option<Timestamp>,
+    /// True if a seen version or marker of `key` is not due, so it stays. An older marker then
+    /// does not become the latest one.
+    newer_stays: bool,
 }
 
 impl Walk {
@@ -56,8 +59,13 @@ impl Walk {
                 self.complete_key = Some(last);
             }
             self.noncurrent = 0;
+            self.newer_stays = false;
         }
-        let newer = Newer { noncurrent: self.noncurrent, made: self.newer.replace(made) };
+        let newer = Newer {
+            noncurrent: self.noncurrent,
+            made: self.newer.replace(made),
+            stays: self.newer_stays,
+        };
         self.noncurrent += u32::from(!is_latest);
         newer
     }
@@ -69,6 +77,8 @@ struct Newer {
     noncurrent: u32,
     /// The time at which the next newer version replaced this one; `None` if there is none.
     made: Option<Timestamp>,
+    /// True if one of the newer versions stays after this pass.
+    stays: bool,
 }
 
 /// A lifecycle rule that applies to a version and whose date has come, with the facts on which this
@@ -183,9 +193,11 @@ impl Page<'_> {
                     let replaced = replaced.or(newer.made.map(|newer| newer.max(made)));
                     let newer = Newer { made: replaced, ..newer };
                     let due = self.noncurrent_is_due(key, *version, listed_as, &newer).await?;
+                    walk.newer_stays |= due.is_none();
                     expired.noncurrent.extend(due.map(|due| (key.clone(), *version, due)));
                 }
                 ListedAs::Marker(made) if self.marker_is_due(key, *made) => {
+                    walk.newer_stays = true;
                     let next = match entries.get(index + 1) {
                         None if listing.truncated => self.version_after(key, seen).await?,
                         next => next.cloned(),
@@ -195,8 +207,10 @@ impl Page<'_> {
                         expired.markers.push((key.clone(), *version, Due { tags: None }));
                     }
                 }
-                ListedAs::Marker(_) => {}
+                ListedAs::Marker(_) => walk.newer_stays = true,
                 ListedAs::Object(inode) => {
+                    // If the object expires, a delete marker takes its place.
+                    walk.newer_stays = true;
                     let due = self.current_is_due(key, inode).await?;
                     expired.current.extend(due.map(|due| (key.clone(), condition(inode, due))));
                 }
@@ -252,6 +266,13 @@ impl Page<'_> {
     ) -> Result<Option<Due>, VolumeError> {
         // Without a newer version the time of the replacement is unknown. The version stays.
         let Some(replaced) = newer.made.map(rules::time) else { return Ok(None) };
+        // If a directory was moved away, a key can have a noncurrent object above its markers and
+        // no current object. When the object expires, the next marker becomes the latest version.
+        // The rules for noncurrent versions do not apply to it, and its removal would make an
+        // older object current.
+        if matches!(listed_as, ListedAs::Marker(_)) && !newer.stays {
+            return Ok(None);
+        }
         let now = rules::time(self.volume.passed());
         let inode = match listed_as {
             ListedAs::Object(inode) => Some(&**inode),

@@ -50,10 +50,12 @@ pub struct RemoveVersion<'a> {
 pub enum Exempt {
     /// No version is exempt: any version is removed.
     Nothing,
-    /// The current version is not removed.
+    /// The latest version is not removed: the current version, or the delete marker that a request
+    /// for a key without a current version finds. Its removal would make an older version current.
     Current,
-    /// No version that is an object is removed, only delete markers. An expiry uses it to remove
-    /// a marker that hides no version any more.
+    /// No version that is an object is removed, only delete markers. A marker whose removal would
+    /// make an object current stays, too. An expiry uses it to remove a marker that hides no
+    /// version any more.
     Objects,
 }
 
@@ -113,8 +115,10 @@ impl Planner for RemoveVersion<'_> {
             // A key with a current version is not deleted, so this marker is not the newest. The
             // guard keeps it so.
             Some(current) if was_marker => plan.guards.push(current.bound.guard()),
-            None if was_marker => {
-                self.restore_newest(view, env, &versions, &found, slot, &mut plan)?;
+            None if was_marker
+                && !self.restore_newest(view, env, &versions, &found, slot, &mut plan)? =>
+            {
+                return Ok(Step::Done(RemovedVersion::default()));
             }
             _ => {}
         }
@@ -216,7 +220,8 @@ impl RemoveVersion<'_> {
     }
 
     /// Adds to a plan the effect of the removal of a delete marker: if it is the newest record of
-    /// the key, the next older version becomes the current one.
+    /// the key, the next older version becomes the current one. Returns false if the marker is
+    /// [exempt](Exempt), so that it stays.
     fn restore_newest(
         &self,
         view: &mut View<'_>,
@@ -225,16 +230,22 @@ impl RemoveVersion<'_> {
         marker: &Noncurrent,
         slot: Option<Key>,
         plan: &mut Plan,
-    ) -> Result<(), Halt> {
+    ) -> Result<bool, Halt> {
         // The removal of an older marker does not change which version is current.
         let newest = versions.newest(view, 1)?;
         if let Some(newest) = newest.first().filter(|newest| newest.key != marker.key) {
             plan.guards.push(newest.guard());
-            return Ok(());
+            return Ok(true);
+        }
+        if self.exempt == Exempt::Current {
+            return Ok(false);
         }
         let Some(dentry) = versions.restore_newest(view, Some(marker), plan)? else {
-            return Ok(());
+            return Ok(true);
         };
+        if self.exempt == Exempt::Objects {
+            return Ok(false);
+        }
         let chain = path::chain(view, self.path.bucket(), &self.path.directories, Unknown::Ask)?;
         for guard in chain.guards() {
             if !plan.guards.contains(&guard) {
@@ -255,7 +266,8 @@ impl RemoveVersion<'_> {
         plan.writes.push(Write::Max(modified, env.now.micros()));
         let objects = key::counter(chain.bucket.dentry.ino, key::CounterKind::Objects);
         plan.writes.push(Write::Add(objects, 1));
-        quota::guard(view, &chain.bucket.dentry, plan)
+        quota::guard(view, &chain.bucket.dentry, plan)?;
+        Ok(true)
     }
 }
 

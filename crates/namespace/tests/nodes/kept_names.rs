@@ -2,10 +2,10 @@
 //! of a directory while the bucket enables object lock, restored files, and files with many links.
 
 use namespace::{
-    ContentChange, Exempt, FindUnlinked, FsError, Lookup, Path, RemoveVersion, RenameMode, Restore,
-    SetBucketConfig, VERSIONED_LINKS_MAX,
+    ContentChange, Exempt, FindUnlinked, FsError, Lookup, Path, RemoveVersion, RemovedVersion,
+    RenameMode, Restore, SetBucketConfig, VERSIONED_LINKS_MAX,
 };
-use record::{BucketConfig, BucketConfigKind, Versioning, key, key::space};
+use record::{BucketConfig, BucketConfigKind, VersionRef, Versioning, key, key::space};
 
 use crate::content::write_as;
 use crate::versions::{detach, state, versions_of, world_with};
@@ -178,4 +178,51 @@ fn file_without_a_dentry_is_found_as_unlinked() {
             assert!(!is_unlinked(&world), "{name}, then restored");
         }
     }
+}
+
+/// A key has no current version, because its directory was moved away. Its noncurrent versions are
+/// an object, a delete marker and an older object. A removal that spares the latest version never
+/// makes the older object current; the removal of the marker by a client does.
+#[test]
+fn removal_that_spares_the_latest_version_does_not_restore_an_object() {
+    let world = world_with(Versioning::Enabled);
+    world.put(b"d/a", 1);
+    assert_eq!(world.delete(&[b"d/a"]), [Ok(true)]);
+    world.put(b"d/a", 2);
+    world.put(b"d/a", 3);
+    world.rename(&at(B, "d"), &at(B, "e"), RenameMode::Replace).unwrap();
+    let state = world.state();
+    let versions: Vec<VersionRef> = state
+        .keys(space::VERSION)
+        .into_iter()
+        .map(|at| VersionRef::Id(key::version_parts(at).unwrap().1))
+        .collect();
+    let [object, marker, older] = versions[..] else { panic!("{versions:?}") };
+    let path = Path::new(b"b", b"d/a");
+    let remove = |version, exempt| {
+        let remove = RemoveVersion {
+            path: &path,
+            version,
+            fresh: &[world.ino()],
+            bypasses_governance: false,
+            exempt,
+            object_tags: None,
+        };
+        let removed = world.run(&remove).unwrap();
+        world.audit();
+        removed
+    };
+    let removed = |was_marker| RemovedVersion { existed: true, was_marker };
+    assert_eq!(remove(marker, Exempt::Objects), removed(true), "the marker is not the latest");
+    world.delete(&[b"d/a"]);
+    let state = world.state();
+    let newest = key::version_parts(state.keys(space::VERSION)[0]).unwrap().1;
+    let newest = VersionRef::Id(newest);
+    for exempt in [Exempt::Current, Exempt::Objects] {
+        assert_eq!(remove(newest, exempt), RemovedVersion::default(), "{exempt:?}");
+    }
+    assert_eq!(remove(object, Exempt::Current), removed(false));
+    assert_eq!(remove(newest, Exempt::Nothing), removed(true));
+    let current = world.run(&Lookup { path: &path, version: None }).unwrap();
+    assert_eq!(current.version, Some(older));
 }

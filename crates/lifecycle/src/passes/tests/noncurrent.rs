@@ -1,8 +1,8 @@
 //! The days of a noncurrent version count from the time at which another version replaced it.
 
 use volume::{
-    BucketChange, FileWrite, NodeName, Note, RenameMode, SessionOptions, SetClock, VersionsEntry,
-    VersionsQuery,
+    BucketChange, FileWrite, FsError, NodeName, Note, RenameMode, SessionOptions, SetClock,
+    VersionsEntry, VersionsQuery,
 };
 
 use super::*;
@@ -31,6 +31,21 @@ impl Days {
         world.set(&rule("site/", RULE)).await;
         let follower = world.follower(DAY);
         Days { world, clock, follower }
+    }
+
+    /// Deletes the current version of a key, so that a delete marker is added.
+    async fn delete(&self, key: &str) {
+        let keys = vec![(key.as_bytes().to_vec(), None)];
+        self.world.volume.delete("bkt", keys).await.unwrap().remove(0).unwrap();
+    }
+
+    /// Moves a directory of the bucket, as a program does.
+    async fn move_directory(&self, from: &str, to: &str) {
+        let volume = &self.world.volume;
+        let directory = volume.bucket("bkt").await.unwrap().ino;
+        let name = |name: &str| NodeName { directory, name: name.into() };
+        let (note, from, to) = (Note::none(), name(from), name(to));
+        volume.journaled(&note).rename_node(&from, &to, RenameMode::Replace).await.unwrap();
     }
 
     /// Runs the pass of a day. Returns the number of remaining versions of the key, markers
@@ -63,12 +78,8 @@ async fn a_version_moved_with_its_directory_keeps_its_days() {
     days.world.put("site.new/i").await;
     days.world.put("site/i").await;
     days.set_day(2);
-    let volume = &days.world.volume;
-    volume.delete("bkt", vec![(b"site/i".to_vec(), None)]).await.unwrap();
-    let bucket = volume.bucket("bkt").await.unwrap().ino;
-    let name = |name: &str| NodeName { directory: bucket, name: name.into() };
-    let (note, from, to) = (Note::none(), name("site.new"), name("site"));
-    volume.journaled(&note).rename_node(&from, &to, RenameMode::Replace).await.unwrap();
+    days.delete("site/i").await;
+    days.move_directory("site.new", "site").await;
     days.set_day(40);
     days.world.put("site/i").await;
     // The version that was deleted on day 2 is removed.
@@ -97,4 +108,31 @@ async fn writes_to_the_current_version_do_not_keep_noncurrent_ones() {
     let changed = volume.stat("bkt", b"site/i").await.unwrap().changed();
     assert!(changed > time(38), "the writes have changed its time");
     assert_eq!(days.pass(40).await, 1, "the noncurrent version goes");
+}
+
+/// A directory moves away with the current version of a key. Its noncurrent versions stay under the
+/// key: an object, a marker, and an older object. When all are due, the marker becomes the latest
+/// version, so it stays, and the older object does not become current again. The next pass removes
+/// the marker, because it hides nothing.
+#[tokio::test]
+async fn deleted_object_does_not_return_when_the_versions_above_it_expire() {
+    for page in [1, 2, 1_000] {
+        let mut days = Days::new().await;
+        let options = LifecycleOptions { day: DAY, page };
+        let (volume, rules) = (Arc::clone(&days.world.volume), Arc::new(RulesCache::new()));
+        days.follower = Lifecycle::new(volume, rules, options);
+        days.world.put("site/i").await;
+        days.delete("site/i").await;
+        days.world.put("site/i").await;
+        days.world.put("site/i").await;
+        days.move_directory("site", "old").await;
+        assert_eq!(days.pass(2).await, 3, "nothing is due");
+        assert_eq!(days.pass(40).await, 1, "{page} a page: only the marker stays");
+        let found = days.world.volume.stat("bkt", b"site/i").await;
+        assert!(matches!(found, Err(VolumeError::Fs(FsError::Deleted(_)))), "{page}: {found:?}");
+        let markers = "<Expiration><ExpiredObjectDeleteMarker>true</ExpiredObjectDeleteMarker>\
+                       </Expiration>";
+        days.world.set(&rule("site/", markers)).await;
+        assert_eq!(days.pass(41).await, 0, "{page} a page: the marker goes");
+    }
 }

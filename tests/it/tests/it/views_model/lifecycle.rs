@@ -7,7 +7,7 @@ use std::time::Duration;
 use lifecycle::{Lifecycle, LifecycleOptions};
 use record::{BucketConfig, BucketConfigKind, ObjectHeaders, Timestamp};
 use rules::RulesCache;
-use volume::{FsError, NewUpload, UploadId};
+use volume::{FsError, NewUpload, UploadId, VersionsQuery};
 
 use super::model::{BUCKETS, HELD, KEPT, KEYS, Name, Noncurrent, PLAIN, TRASH, VersionKind};
 use super::{World, fs, owner};
@@ -120,6 +120,9 @@ impl World {
         }
         for name in KEYS.map(|key| (bucket, key)).into_iter().filter(|it| rule.is_about(it.1)) {
             self.model.follow(name, &rule, &mut expected);
+            if (rule.markers || rule.expires) && self.model.is_lone_marker(name) {
+                self.follow_marker(name, &mut expected).await;
+            }
         }
         for (name, id) in uploads {
             let goes = rule.aborts && rule.is_about(name.1);
@@ -133,6 +136,19 @@ impl World {
         assert_eq!(done, expected, "the removals of {rule:?}");
         self.counts.passes += 1;
         self.check_bucket(bucket).await;
+    }
+
+    /// Removes the last delete marker of a key from the model if the pass has removed it. The pass
+    /// may have removed the versions below the marker in one turn, and have begun the key again in
+    /// the next turn; then it has removed the marker, too.
+    async fn follow_marker(&mut self, name: Name, ended: &mut Ended) {
+        let (prefix, limit) = (name.1.as_bytes().to_vec(), 1);
+        let query = VersionsQuery { prefix, delimiter: None, after: None, limit };
+        let page = self.gateway.list_versions(BUCKETS[name.0].into(), &query).await;
+        if page.expect("a page").entries.is_empty() {
+            self.model.key_mut(name).older.clear();
+            ended.markers += 1;
+        }
     }
 
     fn rule(&mut self) -> Rule {
@@ -206,10 +222,7 @@ impl super::Model {
     /// Removes from a key the versions that a pass by this rule removes.
     fn follow(&mut self, name: Name, rule: &Rule, ended: &mut Ended) {
         let key = self.key(name);
-        let hides_nothing = key.current.is_none()
-            && key.older.len() == 1
-            && matches!(key.older[0].what, VersionKind::Marker);
-        if hides_nothing && (rule.markers || rule.expires) {
+        if self.is_lone_marker(name) && (rule.markers || rule.expires) {
             ended.markers += 1;
             self.key_mut(name).older.clear();
             return;
@@ -217,10 +230,14 @@ impl super::Model {
         if let Some(spared) = rule.spared.filter(|_| self.versioning(name).is_shown()) {
             let hides = key.current.is_none()
                 && key.older.first().is_some_and(|old| old.what == VersionKind::Marker);
-            let stays = |(place, old): (usize, &Noncurrent)| {
-                // A delete marker that hides the others is the latest version.
-                let is_latest = hides && place == 0;
-                is_latest || place - usize::from(hides) < spared || self.is_kept(old)
+            // True if a newer version stays. The newest entry that stays is the latest version, so
+            // if it is a delete marker, it is not a noncurrent one.
+            let mut newer_stays = key.current.is_some();
+            let mut stays = |(place, old): (usize, &Noncurrent)| {
+                let is_latest = old.what == VersionKind::Marker && !newer_stays;
+                let stays = is_latest || place - usize::from(hides) < spared || self.is_kept(old);
+                newer_stays |= stays;
+                stays
             };
             let stay: Vec<Noncurrent> =
                 key.older.iter().enumerate().filter(|it| stays(*it)).map(|it| *it.1).collect();
@@ -231,6 +248,12 @@ impl super::Model {
             ended.expired += 1;
             self.delete(name);
         }
+    }
+
+    /// Returns true if a delete marker is the only version of a key.
+    fn is_lone_marker(&self, name: Name) -> bool {
+        let key = self.key(name);
+        key.current.is_none() && matches!(key.older[..], [old] if old.what == VersionKind::Marker)
     }
 
     /// Removes the items of the trash that a pass removes, and records that it saw the others.
