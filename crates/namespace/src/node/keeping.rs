@@ -105,17 +105,23 @@ pub(super) fn default_retention(
 }
 
 /// The default encryption of the bucket for a file that is created now; `None` if the bucket has
-/// none. If a default is set concurrently, the file precedes it, so the plan need not guard it.
+/// none. The plan guards the bucket's dentry or its settings: with old hints for both, a file that
+/// is created after the default was set would get none.
 pub(super) fn default_encryption(
     view: &mut View<'_>,
     bucket: Ino,
+    plan: &mut Plan,
 ) -> Result<Option<Encryption>, Halt> {
-    if !bucket_of(view, bucket)?.dentry.encrypts {
+    let bound = bucket_of(view, bucket)?;
+    if !bound.dentry.encrypts {
+        add(plan, bound.guard());
         return Ok(None);
     }
     let at = key::bucket(bucket);
     let value = view.record(&at)?.ok_or(FsError::NoSuchBucket)?;
-    Ok(decode(&at, &value, Bucket::decode)?.default_encryption)
+    let default = decode(&at, &value, Bucket::decode)?.default_encryption;
+    add(plan, Guard::Equals(at, value));
+    Ok(default)
 }
 
 /// Guards that the bucket stays within its quota (its limits of bytes and objects), if the plan

@@ -107,13 +107,13 @@ impl MakeNode<'_> {
     }
 }
 
-/// Sets the mode of encryption of a new file to the default of its bucket.
-pub(super) fn encrypt(view: &mut View<'_>, inode: &mut Inode) -> Result<(), Halt> {
+/// Sets the mode of encryption of a new file to the default that its bucket has at the commit.
+pub(super) fn encrypt(view: &mut View<'_>, inode: &mut Inode, plan: &mut Plan) -> Result<(), Halt> {
     let bucket = inode.bucket;
     if let InodeBody::File(file) = &mut inode.body
         && file.encryption.is_none()
     {
-        file.encryption = keeping::default_encryption(view, bucket)?;
+        file.encryption = keeping::default_encryption(view, bucket, plan)?;
     }
     Ok(())
 }
@@ -151,7 +151,7 @@ impl Planner for MakeNode<'_> {
             None => return Err(FsError::Stale.into()),
         }
         // After the questions above, which ask for the same bucket in the same round trip.
-        encrypt(view, &mut inode)?;
+        encrypt(view, &mut inode, &mut plan)?;
         guard_absent(&inode_key, view, &mut plan)?;
         plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
         if let Some(file) = inode.file() {

@@ -9,6 +9,7 @@ mod attributes;
 mod audit;
 mod content;
 mod costs;
+mod default_modes;
 mod interleavings;
 mod kept_names;
 mod laws;

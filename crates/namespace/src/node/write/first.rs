@@ -37,9 +37,8 @@ pub struct PlanFile<'a> {
 
 impl Planner for PlanFile<'_> {
     /// The inode of the new file, for [`MakeFile`]. `None` if the file must be created at once,
-    /// because its bucket has a quota, versions, a trash, object locks or a
-    /// default encryption: then the commit alone can
-    /// decide.
+    /// because its bucket has a quota, versions, a trash, object locks or a default encryption:
+    /// then the commit alone can decide.
     type Output = Option<Inode>;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Option<Inode>>, Halt> {
@@ -105,7 +104,7 @@ impl Planner for MakeFile<'_> {
         }
         self.name.guard_free(view, &mut plan)?;
         let mut inode = self.inode.clone();
-        make::encrypt(view, &mut inode)?;
+        make::encrypt(view, &mut inode, &mut plan)?;
         let mut counts = Counts::default();
         let slot = self.name.slot(Kind::File);
         let mut dentry = Dentry::of(self.ino, Kind::File);
