@@ -301,12 +301,15 @@ impl RemoveKey<'_> {
             Plan { guards: vec![Guard::Equals(at, found)], writes: gone(self.access_key).into() };
         let Some(parent) = removed.parent else { return Ok(plan) };
         let of = key::user(&parent);
-        if let Some(owner) = view.record(&of)? {
-            let mut user = decode(&of, &owner, User::decode)?;
-            user.keys.retain(|name| name != self.access_key);
-            plan.writes.push(Write::Put(of.clone(), user.encode(&of)));
-            plan.guards.push(Guard::Equals(of, owner));
-        }
+        // Without this guard, an old hint could hide the user, which would then still list the key.
+        let Some(owner) = view.record(&of)? else {
+            plan.guards.push(Guard::Absent(of));
+            return Ok(plan);
+        };
+        let mut user = decode(&of, &owner, User::decode)?;
+        user.keys.retain(|name| name != self.access_key);
+        plan.writes.push(Write::Put(of.clone(), user.encode(&of)));
+        plan.guards.push(Guard::Equals(of, owner));
         Ok(plan)
     }
 }

@@ -14,6 +14,7 @@ mod laws;
 mod listing;
 mod memory;
 mod objects;
+mod old_records;
 mod removing;
 mod uploads;
 mod world;
