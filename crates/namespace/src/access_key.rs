@@ -349,7 +349,11 @@ impl RemoveUser<'_> {
         writes.extend(user.keys.iter().flat_map(|name| gone(name)));
         let mut guards = vec![Guard::Equals(at, found)];
         for (at, found) in groups.iter().zip(view.many(&groups)?) {
-            let Some(found) = found else { continue };
+            // Without this guard, an old hint could hide the group, which would keep the member.
+            let Some(found) = found else {
+                guards.push(Guard::Absent(at.clone()));
+                continue;
+            };
             let mut group = decode(at, &found, Group::decode)?;
             group.members.retain(|name| name != self.access_key);
             writes.push(Write::Put(at.clone(), group.encode(at)));

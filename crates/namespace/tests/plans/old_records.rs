@@ -1,6 +1,9 @@
 //! Changes of access keys and groups by a session whose cached records are old.
 
-use namespace::{AddKey, AddUser, FindUser, RemoveKey, RemoveUser};
+use namespace::{
+    AddKey, AddUser, ChangeMembers, FindGroup, FindUser, Membership, PutGroup, RemoveGroup,
+    RemoveKey, RemoveUser,
+};
 use record::{AccountId, User, UserKind};
 
 use crate::world::World;
@@ -23,6 +26,26 @@ fn find(world: &World, access_key: &str) -> Option<User> {
     world.cold(&FindUser { access_key }).0.unwrap().ok()
 }
 
+fn put_group(world: &World, name: &str) {
+    let (policies, seen) = (None, &[]);
+    let put = PutGroup {
+        name,
+        enabled: None,
+        policies,
+        exists: false,
+        built_in: |_| false,
+        seen,
+        expected: None,
+    };
+    world.cold(&put).0.unwrap().unwrap();
+}
+
+fn join(world: &World, user: &str) {
+    let users = &[user.to_owned()];
+    let join = ChangeMembers { name: "lab", users, change: Membership::Join, expected: None };
+    world.cold(&join).0.unwrap().unwrap();
+}
+
 /// The session has looked for the user before it was created.
 #[test]
 fn removed_key_leaves_its_user() {
@@ -39,4 +62,17 @@ fn removed_key_leaves_its_user() {
     let remove = RemoveUser { access_key: "anna", expected: None };
     world.cold(&remove).0.unwrap().unwrap();
     assert!(find(&world, "k").is_some());
+}
+
+/// The session has looked for the group before it was created.
+#[test]
+fn removed_user_leaves_its_groups() {
+    let world = World::empty();
+    assert!(world.warm(&FindGroup { name: "lab" }).0.unwrap().is_err());
+    add_user(&world, "anna");
+    put_group(&world, "lab");
+    join(&world, "anna");
+    let remove = RemoveUser { access_key: "anna", expected: None };
+    world.warm(&remove).0.unwrap().unwrap();
+    assert_eq!(world.cold(&RemoveGroup { name: "lab", expected: None }).0, Ok(Ok(())));
 }
