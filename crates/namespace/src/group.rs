@@ -231,8 +231,12 @@ impl ChangeMembers<'_> {
                 }
                 Membership::Leave => {
                     group.members.retain(|member| member != name);
-                    // A user that was removed has left its groups before.
-                    let Some(mut user) = user else { continue };
+                    // A user that was removed has left its groups before. The guard refuses an old
+                    // hint that hides a user.
+                    let Some(mut user) = user else {
+                        plan.guards.push(Guard::Absent(of));
+                        continue;
+                    };
                     user.groups.retain(|group| group != self.name);
                     plan.writes.push(Write::Put(of.clone(), user.encode(&of)));
                 }

@@ -76,3 +76,18 @@ fn removed_user_leaves_its_groups() {
     world.warm(&remove).0.unwrap().unwrap();
     assert_eq!(world.cold(&RemoveGroup { name: "lab", expected: None }).0, Ok(Ok(())));
 }
+
+/// The session has looked for the user before it was created.
+#[test]
+fn user_that_leaves_a_group_does_not_list_it() {
+    let world = World::empty();
+    assert!(world.warm(&FindUser { access_key: "anna" }).0.unwrap().is_err());
+    add_user(&world, "anna");
+    put_group(&world, "lab");
+    join(&world, "anna");
+    assert!(world.warm(&FindGroup { name: "lab" }).0.unwrap().is_ok());
+    let users = &["anna".to_owned()];
+    let leave = ChangeMembers { name: "lab", users, change: Membership::Leave, expected: None };
+    world.warm(&leave).0.unwrap().unwrap();
+    assert_eq!(find(&world, "anna").unwrap().groups, Vec::<String>::new());
+}
