@@ -32,8 +32,8 @@ const _: () = assert!(
         && 3 * (KEYS_PER_USER_MAX + GROUPS_PER_USER_MAX + 1) < Limits::LEAST.plan_items
 );
 
-// The use of a key has a guard and a write.
-const _: () = assert!(2 * LAST_USES_MAX < Limits::LEAST.plan_items);
+// The use of a key has two guards and a write.
+const _: () = assert!(3 * LAST_USES_MAX < Limits::LEAST.plan_items);
 
 /// Adds a further key or token to the user `user.parent`, or a token of the operator without a
 /// parent. The account and the owner of files are those of the parent.
@@ -399,15 +399,23 @@ impl Planner for RecordLastUses<'_> {
         for ((access_key, at), (exists, earlier)) in uses.iter().zip(existing.iter().zip(recorded))
         {
             let slot = key::last_use(access_key);
-            let earlier = match earlier {
-                Some(earlier) => Some(decode(&slot, earlier, LastUse::decode)?.at),
-                None => None,
+            let (earlier, unchanged) = match earlier {
+                Some(value) => {
+                    let earlier = decode(&slot, value, LastUse::decode)?.at;
+                    (Some(earlier), Guard::Equals(slot.clone(), value.clone()))
+                }
+                None => (None, Guard::Absent(slot.clone())),
             };
-            if exists.is_none() || earlier.is_some_and(|earlier| earlier >= *at) {
+            if exists.is_none() {
+                plan.guards.push(Guard::Absent(key::user(access_key)));
                 continue;
             }
-            // Without this guard, the use of a removed key could leave a record for ever.
-            plan.guards.push(Guard::Present(key::user(access_key)));
+            if earlier.is_some_and(|earlier| earlier >= *at) {
+                continue;
+            }
+            // Without these guards, the use of a removed key could leave a record for ever, and an
+            // old hint could hide a later use.
+            plan.guards.extend([Guard::Present(key::user(access_key)), unchanged]);
             plan.writes.push(Write::Put(slot.clone(), LastUse { at: *at }.encode(&slot)));
         }
         Ok(if plan.writes.is_empty() { Step::Done(()) } else { Step::Commit(plan, ()) })

@@ -1,10 +1,10 @@
 //! Changes of access keys and groups by a session whose cached records are old.
 
 use namespace::{
-    AddKey, AddUser, ChangeMembers, FindGroup, FindUser, Membership, PutGroup, RemoveGroup,
-    RemoveKey, RemoveUser,
+    AddKey, AddUser, ChangeMembers, FindGroup, FindUser, Membership, PutGroup, RecordLastUses,
+    RemoveGroup, RemoveKey, RemoveUser,
 };
-use record::{AccountId, User, UserKind};
+use record::{AccountId, LastUse, Timestamp, User, UserKind, key};
 
 use crate::world::World;
 
@@ -90,4 +90,22 @@ fn user_that_leaves_a_group_does_not_list_it() {
     let leave = ChangeMembers { name: "lab", users, change: Membership::Leave, expected: None };
     world.warm(&leave).0.unwrap().unwrap();
     assert_eq!(find(&world, "anna").unwrap().groups, Vec::<String>::new());
+}
+
+/// Two gateways write the last uses of the same keys.
+#[test]
+fn earlier_use_does_not_replace_a_later_one() {
+    let world = World::empty();
+    let names: Vec<String> = (0..3).map(|at| format!("k{at}")).collect();
+    names.iter().for_each(|name| add_user(&world, name));
+    let uses = |at| names.iter().map(|name| (name.clone(), Timestamp(at))).collect::<Vec<_>>();
+    world.warm(&RecordLastUses { uses: &uses(1_000) }).0.unwrap();
+    world.cold(&RecordLastUses { uses: &uses(3_000) }).0.unwrap();
+    world.warm(&RecordLastUses { uses: &uses(2_000) }).0.unwrap();
+    let state = world.state();
+    for name in &names {
+        let at = key::last_use(name);
+        let last = LastUse::decode(&at, &state.records[&at]).unwrap();
+        assert_eq!(last.at, Timestamp(3_000), "{name}");
+    }
 }
