@@ -225,13 +225,16 @@ impl Planner for StopJob {
             return Ok(Step::Done(Err(JobError::NoSuchJob)));
         };
         let job = decode(&at, &found, JobRecord::decode)?;
-        let is_alive = view.record(&key::session(job.session))?.is_some();
+        let session = key::session(job.session);
+        let is_alive = view.record(&session)?.is_some();
         if job.state.has_ended() || !is_alive {
             return Ok(Step::Done(Err(JobError::HasEnded)));
         }
         let job = JobRecord { state: JobState::Stopping, changed: env.now, ..job };
         let writes = vec![Write::Put(at.clone(), job.encode(&at))];
-        Ok(Step::Commit(Plan { guards: vec![Guard::Equals(at, found)], writes }, Ok(())))
+        // A session that has ended never learns that it must stop.
+        let guards = vec![Guard::Equals(at, found), Guard::Present(session)];
+        Ok(Step::Commit(Plan { guards, writes }, Ok(())))
     }
 }
 

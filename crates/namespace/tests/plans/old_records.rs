@@ -1,10 +1,14 @@
-//! Changes of access keys and groups by a session whose cached records are old.
+//! Changes of access keys, groups and jobs by a session whose cached records are old.
 
+use futures::executor::block_on;
 use namespace::{
-    AddKey, AddUser, ChangeMembers, FindGroup, FindUser, Membership, PutGroup, RecordLastUses,
-    RemoveGroup, RemoveKey, RemoveUser,
+    AddKey, AddUser, ChangeMembers, FindGroup, FindUser, JobError, Membership, PutGroup,
+    RecordLastUses, RemoveGroup, RemoveJob, RemoveKey, RemoveUser, StopJob,
 };
-use record::{AccountId, LastUse, Timestamp, User, UserKind, key};
+use record::{
+    AccountId, JobKind, JobRecord, JobState, LastUse, Nonce, Timestamp, User, UserKind, key,
+};
+use store::{MetaStore, Plan, Value, Write};
 
 use crate::world::World;
 
@@ -108,4 +112,32 @@ fn earlier_use_does_not_replace_a_later_one() {
         let last = LastUse::decode(&at, &state.records[&at]).unwrap();
         assert_eq!(last.at, Timestamp(3_000), "{name}");
     }
+}
+
+/// The session has listed the job while it ran, and then the job's session ended.
+#[test]
+fn interrupted_job_is_not_stopped() {
+    let world = World::empty();
+    let at = key::session(Nonce([9; 10]));
+    world.force(vec![Write::Put(at.clone(), Value::from_static(b"session"))]);
+    let job = JobRecord {
+        kind: JobKind::Gc,
+        arguments: Vec::new(),
+        user: String::new(),
+        session: Nonce([9; 10]),
+        place: String::new(),
+        began: Timestamp(0),
+        changed: Timestamp(0),
+        state: JobState::Running,
+        progress: Vec::new(),
+        message: String::new(),
+        lines: Vec::new(),
+        has_more_lines: false,
+    };
+    let (number, of) = (1, key::job(1));
+    world.force(vec![Write::Put(of.clone(), job.encode(&of))]);
+    assert_eq!(world.warm(&RemoveJob { number }).0, Ok(Err(JobError::IsRunning)));
+    let plan = Plan { guards: Vec::new(), writes: vec![Write::Delete(at)] };
+    block_on(world.store.commit(&[plan])).unwrap();
+    assert_eq!(world.warm(&StopJob { number }).0, Ok(Err(JobError::HasEnded)));
 }
