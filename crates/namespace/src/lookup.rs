@@ -4,7 +4,7 @@
 //! represents an empty directory `photos`.
 
 use record::{Dentry, Ino, Inode, Kind, VersionRef, key};
-use store::{Key, Value};
+use store::{Guard, Key, Plan, Value};
 
 use crate::path::{self, Chain, Path, Unknown};
 use crate::run::{Env, Planner, Step};
@@ -154,6 +154,30 @@ pub(crate) fn find(view: &mut View<'_>, slot: &Key) -> Result<Option<File>, Halt
     let record = target.ok_or(FsError::NoSuchKey)?;
     let inode = decode(&key::inode(dentry.ino), &record, Inode::decode)?;
     Ok(Some(File { dentry_value, dentry, inode, record }))
+}
+
+/// Guards that a key leads to the same dentry, or to none, as it was found.
+///
+/// `null` names the current version of a key if that has no id, and else a noncurrent one. So a
+/// plan that changes a noncurrent null version needs this guard: a program may have moved a
+/// directory with a current null version to the key.
+pub(crate) fn guard_name(view: &mut View<'_>, path: &Path, plan: &mut Plan) -> Result<(), Halt> {
+    let chain = path::chain(view, path.bucket(), &path.directories, Unknown::Ask)?;
+    let mut guards: Vec<Guard> = chain.guards().collect();
+    if chain.missing.is_none() {
+        let slot = key::dentry(chain.deepest(), path.sort_key().as_bytes());
+        let found = view.followed(std::slice::from_ref(&slot), &key::dentry_to_inode())?;
+        guards.push(match found.into_iter().next().flatten() {
+            Some((dentry, _)) => Guard::Equals(slot, dentry),
+            None => Guard::Absent(slot),
+        });
+    }
+    for guard in guards {
+        if !plan.guards.contains(&guard) {
+            plan.guards.push(guard);
+        }
+    }
+    Ok(())
 }
 
 /// Finds the object `a/` that represents an empty directory `a`. Fails with `NoSuchKey` if the

@@ -13,7 +13,7 @@ use store::{Guard, Key, Plan, Write};
 
 use crate::content_map::pages_made;
 use crate::inode_state::{Change, admit};
-use crate::lookup::{File, FoundObject, Lookup, find};
+use crate::lookup::{File, FoundObject, Lookup, find, guard_name};
 use crate::path::{self, Bound, Chain, Path, Unknown};
 use crate::quota;
 use crate::retention::retain_new;
@@ -476,6 +476,9 @@ impl Planner for SetObject<'_> {
         let guards =
             path_records.into_iter().map(|(key, value)| Guard::Equals(key, value)).collect();
         let mut plan = Plan { guards, writes: Vec::new() };
+        if self.version == Some(VersionRef::Null) {
+            guard_name(view, self.path, &mut plan)?;
+        }
         // S3 changes these items on any version, unless a dentry binds the inode, too.
         admit(view, env, (ino, &inode), Change::VersionItem, &mut plan)?;
         if let InodeBody::File(file) = &mut inode.body {

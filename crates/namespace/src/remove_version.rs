@@ -9,6 +9,7 @@ use std::slice;
 use record::{Dentry, Ino, Inode, VersionRef, Versioning, key};
 use store::{Guard, Key, Plan, Value, Write};
 
+use crate::lookup::guard_name;
 use crate::object::make_directories;
 use crate::path::{self, Bound, Path, Unknown};
 use crate::quota;
@@ -121,6 +122,9 @@ impl Planner for RemoveVersion<'_> {
                 return Ok(Step::Done(RemovedVersion::default()));
             }
             _ => {}
+        }
+        if self.version == VersionRef::Null {
+            guard_name(view, self.path, &mut plan)?;
         }
         let mut unbinding = Unbinding::new(bucket.dentry.ino);
         if let Some(dentry) = found.dentry() {

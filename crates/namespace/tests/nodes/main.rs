@@ -20,6 +20,7 @@ mod making;
 mod memory;
 mod model;
 mod new_files;
+mod null_versions;
 mod quotas;
 mod relocating;
 mod removing;
