@@ -169,10 +169,16 @@ impl KeyVersions {
             None if self.versioning == Versioning::Trash => {
                 (VersionStamp::new(before, env.random), false)
             }
-            None if view.guess(&null_at, None).is_none() => (VersionStamp::new(before, 0), true),
-            // A program has created the file while versioning was being enabled. A key has only one
-            // noncurrent null version, so this one gets an id.
-            None => (VersionStamp::new(before, env.random), false),
+            None => match view.guess(&null_at, None) {
+                None => (VersionStamp::new(before, 0), true),
+                // A program has created the file while versioning was being enabled. A key has only
+                // one noncurrent null version, so this one gets an id. Without the guard, an old
+                // hint could make a null version that is the only one lose its name.
+                Some(other) => {
+                    plan.guards.push(Guard::Equals(null_at.clone(), other));
+                    (VersionStamp::new(before, env.random), false)
+                }
+            },
         };
         if is_null {
             plan.guards.push(Guard::Absent(null_at.clone()));

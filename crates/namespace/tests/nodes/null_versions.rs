@@ -1,5 +1,4 @@
-//! A moved directory brings a current null version to a key that has a noncurrent null version.
-//! `null` then names the current one, also for a session that has not seen the move.
+//! Null versions, changed by a session whose hints of them are old.
 
 use namespace::{
     BucketChange, Exempt, FsError, Lookup, ObjectChange, Path, RemoveVersion, RenameMode,
@@ -7,10 +6,11 @@ use namespace::{
 };
 use record::{Ino, VersionRef, Versioning};
 
-use crate::world::{B, World, at};
+use crate::world::{B, World, at, inline, object_of, publish};
 
-/// The key `d/k` has two null versions, and the hints have only the noncurrent one. Returns the
-/// current one and the noncurrent one.
+/// A program has moved a directory with a current null version to the key `d/k`, which has a
+/// noncurrent null version. `null` then names the current one, and the hints have only the other
+/// one. Returns the current one and the noncurrent one.
 fn moved() -> (World, Ino, Ino) {
     let world = World::new();
     let noncurrent = world.put(b"d/k", 3);
@@ -38,18 +38,21 @@ fn null(world: &World) -> Ino {
     world.cold(&Lookup { path: &path, version: Some(VersionRef::Null) }).0.unwrap().ino
 }
 
-#[test]
-fn removal_of_the_null_version_removes_the_current_one() {
-    let (world, _, noncurrent) = moved();
-    let remove = RemoveVersion {
-        path: &Path::new(b"b", b"d/k"),
+fn remove(path: &Path) -> RemoveVersion<'_> {
+    RemoveVersion {
+        path,
         version: VersionRef::Null,
         fresh: &[],
         bypasses_governance: false,
         exempt: Exempt::Nothing,
         object_tags: None,
-    };
-    world.run(&remove).unwrap();
+    }
+}
+
+#[test]
+fn removal_of_the_null_version_removes_the_current_one() {
+    let (world, _, noncurrent) = moved();
+    world.run(&remove(&Path::new(b"b", b"d/k"))).unwrap();
     assert_eq!(null(&world), noncurrent);
     world.audit();
 }
@@ -62,4 +65,26 @@ fn legal_hold_of_the_null_version_is_that_of_the_current_one() {
     world.run(&SetObject { path, version, expected: None, change }).unwrap();
     let hold = |ino| world.node(ino).unwrap().inode.file().unwrap().object.lock.legal_hold;
     assert_eq!([current, noncurrent].map(hold), [Some(true), None]);
+}
+
+/// Another session has removed the null version of a key, and has put another one. The hints have
+/// the first one.
+#[test]
+fn replaced_null_version_stays_the_null_version() {
+    let world = World::new();
+    let path = &Path::new(b"b", b"k");
+    let change =
+        |versioning| SetBucket { name: b"b", change: BucketChange::Versioning(versioning) };
+    world.put(b"k", 1);
+    world.run(&change(Versioning::Enabled)).unwrap();
+    world.put(b"k", 2);
+    world.cold(&remove(path)).0.unwrap();
+    world.cold(&change(Versioning::Suspended)).0.unwrap();
+    let (ino, inode) = (world.ino(), object_of(inline(3)));
+    world.cold(&publish(path, ino, &[], &inode)).0.unwrap();
+    world.cold(&change(Versioning::Enabled)).0.unwrap();
+    world.put(b"k", 4);
+    let found = world.cold(&Lookup { path, version: Some(VersionRef::Null) }).0.unwrap();
+    assert_eq!(found.ino, ino);
+    world.audit();
 }
