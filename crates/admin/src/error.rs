@@ -75,8 +75,9 @@ pub enum AdminError {
     /// The record has another etag than the caller has seen. Nothing happened.
     #[error("it has changed since it was read")]
     Changed,
-    /// This policy, which a user or a group would get, has another etag than the caller has seen.
-    /// Nothing happened, and the caller can read the policy and repeat the change.
+    /// This policy, which the change gives, replaces or removes, has another etag than the caller
+    /// has seen, or exists meanwhile. Nothing happened, and the caller can read the policy and
+    /// repeat the change.
     #[error("the policy {0:?} has changed since it was read")]
     PolicyChanged(String),
     /// The policy is built in. It has no document and cannot be removed.

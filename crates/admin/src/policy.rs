@@ -2,7 +2,7 @@
 //!
 //! For example, after `put_policy("readers", …)` an access key can have the policy `readers`.
 
-use namespace::{FindPolicy, ListPolicies, RemovePolicy, SetPolicy};
+use namespace::{ExpectedPolicy, FindPolicy, ListPolicies, RemovePolicy, SetPolicy};
 use policy::{Policy, PolicyKind};
 use record::{PolicyRecord, key};
 use s3::Operation;
@@ -75,6 +75,35 @@ impl Admin {
         document: &str,
         expected: Option<&Etag>,
     ) -> Result<PolicySet, AdminError> {
+        let version = |etag: &Etag| ExpectedPolicy::Version(etag.version());
+        let expected = expected.map_or(ExpectedPolicy::Any, version);
+        self.set_policy(name, document, expected).await
+    }
+
+    /// Creates a policy, or replaces it, if it is still as the caller has seen it: with the etag
+    /// `seen`, or missing if that is `None`.
+    ///
+    /// # Errors
+    /// Those of [`Admin::put_policy`], and [`AdminError::PolicyChanged`] instead of
+    /// [`AdminError::Changed`] and [`AdminError::NoSuchPolicy`].
+    pub async fn put_seen_policy(
+        &self,
+        name: &str,
+        document: &str,
+        seen: Option<&Etag>,
+    ) -> Result<PolicySet, AdminError> {
+        let version = |etag: &Etag| ExpectedPolicy::Version(etag.version());
+        let expected = seen.map_or(ExpectedPolicy::Absent, version);
+        let set = self.set_policy(name, document, expected).await;
+        set.map_err(|error| changed_since(name, error))
+    }
+
+    async fn set_policy(
+        &self,
+        name: &str,
+        document: &str,
+        expected: ExpectedPolicy,
+    ) -> Result<PolicySet, AdminError> {
         check_policy_name(name)?;
         if is_built_in(name) {
             return Err(AdminError::NameIsBuiltIn);
@@ -84,7 +113,6 @@ impl Admin {
         let policy = Policy::parse_new(document, PolicyKind::User)
             .map_err(|error| AdminError::Document(error.to_string()))?;
         let record = &PolicyRecord(document.to_owned());
-        let expected = Etag::expected(expected);
         let existed = self.change(&SetPolicy { name, policy: record, expected }).await??;
         Ok(PolicySet { existed, half_denied: policy.half_denied(&Operation::versioned_actions()) })
     }
@@ -105,6 +133,29 @@ impl Admin {
         existing(name)?;
         let expected = Etag::expected(expected);
         Ok(self.change(&RemovePolicy { name, expected }).await??)
+    }
+
+    /// As [`Admin::remove_policy`], if the policy still has the etag `seen`.
+    ///
+    /// # Errors
+    /// Those of [`Admin::remove_policy`], and [`AdminError::PolicyChanged`] instead of
+    /// [`AdminError::Changed`].
+    pub async fn remove_seen_policy(&self, name: &str, seen: &Etag) -> Result<(), AdminError> {
+        let removed = self.remove_policy(name, Some(seen)).await;
+        removed.map_err(|error| match error {
+            AdminError::Changed => changed_since(name, error),
+            error => error,
+        })
+    }
+}
+
+/// Returns the error of a change of a policy that is not as the caller has seen it.
+fn changed_since(name: &str, error: AdminError) -> AdminError {
+    match error {
+        AdminError::Changed | AdminError::NoSuchPolicy(_) => {
+            AdminError::PolicyChanged(name.to_owned())
+        }
+        error => error,
     }
 }
 

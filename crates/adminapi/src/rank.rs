@@ -12,10 +12,23 @@
 
 use std::collections::BTreeSet;
 
-use admin::{AccessKey, AdminError, NamedGroup, PolicyGiver};
+use admin::{AccessKey, AdminError, Etag, NamedGroup, PolicyGiver};
 use policy::{AdminAction, Policy, PolicyKind};
 
 use crate::{Actor, AdminApi, ApiError};
+
+/// The policy whose document [`AdminApi::check_replaced`] has checked. The change must fail if
+/// another sender replaces it or creates it before the commit: the new document could have actions
+/// that the sender may not do.
+#[derive(Debug)]
+pub(crate) enum Replaced {
+    /// Nothing depends on the document.
+    Any,
+    /// There was no policy of this name.
+    Absent,
+    /// The policy with this etag.
+    Version(Etag),
+}
 
 /// Returns the error of a change that would give `action` to another user.
 fn beyond(action: AdminAction) -> ApiError {
@@ -138,20 +151,21 @@ impl AdminApi {
         &self,
         actor: &Actor<'_>,
         policy: &str,
-    ) -> Result<(), ApiError> {
+    ) -> Result<Replaced, ApiError> {
         if actor.is_root() {
-            return Ok(());
+            return Ok(Replaced::Any);
         }
         let known = match self.admin.policy(policy).await {
-            Ok(known) => known.document,
-            Err(AdminError::NoSuchPolicy(_)) => return Ok(()),
+            Ok(known) => known,
+            Err(AdminError::NoSuchPolicy(_)) => return Ok(Replaced::Absent),
             Err(error) => return Err(error.into()),
         };
-        check_document(actor, &known)?;
+        check_document(actor, &known.document)?;
         if self.access.has_claimed_policies() {
-            check_actions(actor, &known, Policy::could_deny)?;
+            check_actions(actor, &known.document, Policy::could_deny)?;
         }
-        Ok(())
+        // A built-in policy never changes.
+        Ok(known.etag.map_or(Replaced::Any, Replaced::Version))
     }
 
     /// Fails with `AccessDenied` if the sender has the policy, itself or in a group.

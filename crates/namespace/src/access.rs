@@ -77,8 +77,8 @@ pub enum AccessError {
     /// The record is not the one that the caller has seen.
     #[error("the record has changed")]
     Changed,
-    /// The record of this policy, which a user or a group gets, is not the one that the caller has
-    /// seen.
+    /// The record of this policy, which the change gives or replaces, is not the one that the
+    /// caller has seen.
     #[error("the policy {0:?} has changed")]
     PolicyChanged(String),
 }
@@ -315,16 +315,28 @@ fn change_user(
     Ok(Plan { guards: vec![Guard::Equals(at, value)], writes })
 }
 
-/// Creates or replaces a named policy. Fails with `Changed`, and with `NoSuchPolicy` if a version
-/// is expected and there is no policy.
+/// Creates or replaces a named policy. Fails with `Changed` if another version is expected, with
+/// `PolicyChanged` if none is expected and there is one, and with `NoSuchPolicy` if a version is
+/// expected and there is no policy.
 #[derive(Clone, Copy, Debug)]
 pub struct SetPolicy<'a> {
     /// The name of the policy to create or replace.
     pub name: &'a str,
     /// The policy document.
     pub policy: &'a PolicyRecord,
-    /// The version of the record that the caller has seen; `None` for any or none.
-    pub expected: Option<Expected>,
+    /// The state of the policy that the change expects.
+    pub expected: ExpectedPolicy,
+}
+
+/// The state of a policy that a [`SetPolicy`] expects.
+#[derive(Clone, Copy, Debug)]
+pub enum ExpectedPolicy {
+    /// Any policy of this name, or none.
+    Any,
+    /// There is no policy of this name.
+    Absent,
+    /// The policy with this version of its record.
+    Version(Expected),
 }
 
 impl Planner for SetPolicy<'_> {
@@ -341,15 +353,19 @@ impl SetPolicy<'_> {
         let at = key::policy(self.name);
         let found = view.record(&at)?;
         let existed = found.is_some();
-        let guard = match found {
-            Some(value) => {
-                Expected::check(self.expected, &value)?;
+        let guard = match (found, self.expected) {
+            (Some(value), ExpectedPolicy::Any) => Guard::Equals(at.clone(), value),
+            (Some(_), ExpectedPolicy::Absent) => {
+                return Err(AccessError::PolicyChanged(self.name.to_owned()).into());
+            }
+            (Some(value), ExpectedPolicy::Version(expected)) => {
+                Expected::check(Some(expected), &value)?;
                 Guard::Equals(at.clone(), value)
             }
-            None if self.expected.is_some() => {
+            (None, ExpectedPolicy::Any | ExpectedPolicy::Absent) => Guard::Absent(at.clone()),
+            (None, ExpectedPolicy::Version(_)) => {
                 return Err(AccessError::NoSuchPolicy(self.name.to_owned()).into());
             }
-            None => Guard::Absent(at.clone()),
         };
         let writes = vec![Write::Put(at.clone(), self.policy.encode(&at))];
         Ok((Plan { guards: vec![guard], writes }, existed))

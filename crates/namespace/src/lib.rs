@@ -47,8 +47,8 @@ mod version_list;
 mod view;
 
 pub use access::{
-    AccessError, Expected, FindPolicy, FindUser, IsBuiltIn, ListPolicies, ListUsers, RecordHash,
-    RemovePolicy, SetPolicy, SetUserEnabled, SetUserOwner, SetUserSecret,
+    AccessError, Expected, ExpectedPolicy, FindPolicy, FindUser, IsBuiltIn, ListPolicies,
+    ListUsers, RecordHash, RemovePolicy, SetPolicy, SetUserEnabled, SetUserOwner, SetUserSecret,
 };
 pub use access_key::{
     AddKey, ChangeKey, KEYS_PER_USER_MAX, KeyChange, LAST_USES_MAX, ListTokens, RecordLastUses,

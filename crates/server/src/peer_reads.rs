@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use identity::MasterKey;
 use peering::{PeeringKey, PeeringOptions};
 use problem::Problem;
-use tracing::info;
+use tracing::warn;
 
 use crate::backend::Backend;
 use crate::config::{OpenSettings, VolumeSettings};
@@ -27,9 +27,10 @@ pub(crate) async fn connect(
         return Ok(());
     }
     let Some(master) = master else {
-        info!(
+        warn!(
             "this process has no master key, so it takes no leases: each read asks the metadata \
-             store while other processes use the volume; give it their --master-key-file"
+             store while other processes use the volume, which makes a mount slow; give it their \
+             --master-key-file"
         );
         return Ok(());
     };

@@ -1,8 +1,10 @@
 use faulty::Rival;
 use record::{PolicyRecord, key};
+use serde_json::value::RawValue;
 
 use crate::IfMatch;
 use crate::resources::groups::NewGroup;
+use crate::resources::policies::NewPolicy;
 use crate::resources::users::{NewUserJson, UserPatch};
 use crate::world::{World, document, names};
 
@@ -71,6 +73,42 @@ async fn policy_that_is_replaced_between_check_and_commit_is_not_given() {
     let refused = world.api.put_group(&helper, "lab", &new, &any).await.unwrap_err();
     assert_eq!(refused.code, "Contended");
     assert!(world.api.admin.group("lab").await.is_err());
+}
+
+/// An author who may change policies checks a harmless policy, or that there is none. Another sender
+/// stores one with all rights before the commit, which the author may neither replace nor remove.
+#[tokio::test]
+async fn policy_that_another_sender_stores_between_check_and_commit_is_not_replaced() {
+    const AUTHOR: &str =
+        r#"{"Effect":"Allow","Action":["admin:CreatePolicy","admin:DeletePolicy"],"Resource":"*"}"#;
+    let world = world().await;
+    world.policy("authors", AUTHOR).await;
+    world.user("author", &["authors"]).await;
+    let author = world.sender("author");
+    let (author, any) = (world.actor(&author), IfMatch::default());
+    let new = || NewPolicy { document: RawValue::from_string(document(HARMLESS)).unwrap() };
+    for name in ["p", "absent"] {
+        let at = key::policy(name);
+        let stronger = |more: &str| PolicyRecord(document(ALL) + more).encode(&at);
+        let rival = Rival { key: at.clone(), values: [stronger(""), stronger(" ")] };
+        *world.store.rival.lock().unwrap() = Some(rival.clone());
+        let refused = world.api.put_policy(&author, name, &new(), &any).await.unwrap_err();
+        assert_eq!(refused.code, "Contended", "{name}");
+        *world.store.rival.lock().unwrap() = None;
+        let stored = world.api.admin.policy(name).await.unwrap().document;
+        assert_eq!(stored.trim(), document(ALL), "{name}");
+        let refused = world.api.put_policy(&author, name, &new(), &any).await.unwrap_err();
+        assert_eq!(refused.code, "AccessDenied", "{name}");
+    }
+    world.policy("p", HARMLESS).await;
+    let at = key::policy("p");
+    let stronger = |more: &str| PolicyRecord(document(ALL) + more).encode(&at);
+    let rival = Rival { key: at.clone(), values: [stronger(""), stronger(" ")] };
+    *world.store.rival.lock().unwrap() = Some(rival);
+    let refused = world.api.delete_policy(&author, "p", &any).await.unwrap_err();
+    assert_eq!(refused.code, "Contended");
+    *world.store.rival.lock().unwrap() = None;
+    assert!(world.api.admin.policy("p").await.is_ok(), "the policy was not removed");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 //! For example, `PUT /policies/readers` with `{"document": {"Statement": […]}}` creates a policy
 //! that users and groups can have.
 
-use admin::{Etag, NamedPolicy};
+use admin::{AdminError, Etag, NamedPolicy};
 use policy::{AdminAction, Policy, PolicyKind};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use crate::etag::IfMatch;
 use crate::page::{ListPage, PageQuery};
-use crate::rank::check_document;
+use crate::rank::{Replaced, check_document};
 use crate::{Actor, AdminApi, ApiError};
 
 /// A policy in a list.
@@ -101,7 +101,8 @@ impl AdminApi {
     ///
     /// # Errors
     /// `AccessDenied` without `admin:CreatePolicy`, and if the new or the old document gives an
-    /// action that the sender may not do; `InvalidName`, `InvalidPolicy`, `BuiltIn`, `Changed`.
+    /// action that the sender may not do; `InvalidName`, `InvalidPolicy`, `BuiltIn`, `Changed`;
+    /// `Contended` if another sender changes the policy between the check and the commit.
     pub async fn put_policy(
         &self,
         actor: &Actor<'_>,
@@ -112,10 +113,23 @@ impl AdminApi {
         actor.require(AdminAction::CreatePolicy)?;
         check_document(actor, new.document.get())?;
         self.check_not_own_policy(actor, name).await?;
-        self.check_replaced(actor, name).await?;
+        let (seen, expected) = (self.check_replaced(actor, name).await?, if_match.of_record()?);
         self.check_rank_of_holders(actor, name).await?;
-        let expected = if_match.of_record()?;
-        self.admin.put_policy(name, new.document.get(), expected.as_ref()).await?;
+        let document = new.document.get();
+        match (seen, expected) {
+            (Replaced::Any, expected) => {
+                self.admin.put_policy(name, document, expected.as_ref()).await?
+            }
+            (Replaced::Absent, None) => self.admin.put_seen_policy(name, document, None).await?,
+            (Replaced::Absent, Some(_)) => return Err(missing(name)),
+            (Replaced::Version(seen), None) => {
+                self.admin.put_seen_policy(name, document, Some(&seen)).await?
+            }
+            (Replaced::Version(seen), Some(expected)) if seen == expected => {
+                self.admin.put_policy(name, document, Some(&seen)).await?
+            }
+            (Replaced::Version(_), Some(_)) => return Err(ApiError::changed()),
+        };
         self.follow_access().await;
         self.known_policy(name).await
     }
@@ -124,7 +138,8 @@ impl AdminApi {
     ///
     /// # Errors
     /// `AccessDenied` without `admin:DeletePolicy`, and if the document gives an action that the
-    /// sender may not do; `NoSuchPolicy`, `InUse`, `BuiltIn`, `Changed`.
+    /// sender may not do; `NoSuchPolicy`, `InUse`, `BuiltIn`, `Changed`; `Contended` if another
+    /// sender changes the policy between the check and the commit.
     pub async fn delete_policy(
         &self,
         actor: &Actor<'_>,
@@ -132,14 +147,25 @@ impl AdminApi {
         if_match: &IfMatch,
     ) -> Result<(), ApiError> {
         actor.require(AdminAction::DeletePolicy)?;
-        self.check_replaced(actor, name).await?;
+        let (seen, expected) = (self.check_replaced(actor, name).await?, if_match.of_record()?);
         // Each session of the role would be refused.
         if let Some((role, _)) = self.access.web_holders(name).first() {
             let message = format!("The role {role:?} for web identities has the policy.");
             return Err(ApiError::new(http::StatusCode::CONFLICT, "InUse", message));
         }
-        let expected = if_match.of_record()?;
-        Ok(self.admin.remove_policy(name, expected.as_ref()).await?)
+        match (seen, expected) {
+            (Replaced::Any, expected) => {
+                Ok(self.admin.remove_policy(name, expected.as_ref()).await?)
+            }
+            (Replaced::Absent, _) => Err(missing(name)),
+            (Replaced::Version(seen), None) => {
+                Ok(self.admin.remove_seen_policy(name, &seen).await?)
+            }
+            (Replaced::Version(seen), Some(expected)) if seen == expected => {
+                Ok(self.admin.remove_policy(name, Some(&seen)).await?)
+            }
+            (Replaced::Version(_), Some(_)) => Err(ApiError::changed()),
+        }
     }
 
     /// Checks a policy document. Reads and changes nothing.
@@ -161,4 +187,8 @@ impl AdminApi {
             }
         }
     }
+}
+
+fn missing(policy: &str) -> ApiError {
+    AdminError::NoSuchPolicy(policy.to_owned()).into()
 }

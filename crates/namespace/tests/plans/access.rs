@@ -1,11 +1,11 @@
 //! Access keys and policies: answers, costs, and two concurrent operators.
 
 use namespace::{
-    AccessError, AccessRecords, AddAccount, AddKey, AddUser, ChangeKey, ChangeMembers, FindPolicy,
-    FindUser, GROUPS_PER_USER_MAX, KEYS_PER_USER_MAX, KeyChange, ListAccess, ListPolicies,
-    ListUsers, MEMBERS_AT_ONCE_MAX, Membership, NoHints, Planner, PutGroup, RecordLastUses,
-    RemoveGroup, RemoveKey, RemovePolicy, RemoveUser, RotateKey, SeenPolicy, SetPolicy, SetSecret,
-    SetUserEnabled, SetUserOwner, SetUserPolicies,
+    AccessError, AccessRecords, AddAccount, AddKey, AddUser, ChangeKey, ChangeMembers,
+    ExpectedPolicy, FindPolicy, FindUser, GROUPS_PER_USER_MAX, KEYS_PER_USER_MAX, KeyChange,
+    ListAccess, ListPolicies, ListUsers, MEMBERS_AT_ONCE_MAX, Membership, NoHints, Planner,
+    PutGroup, RecordLastUses, RemoveGroup, RemoveKey, RemovePolicy, RemoveUser, RotateKey,
+    SeenPolicy, SetPolicy, SetSecret, SetUserEnabled, SetUserOwner, SetUserPolicies,
 };
 use record::{
     Account, AccountId, CanonicalId, Group, PolicyRecord, Timestamp, User, UserKind, key,
@@ -41,7 +41,7 @@ fn add<'a>(access_key: &'a str, user: &'a User) -> AddUser<'a> {
 
 fn set_policy(world: &World, name: &str, document: &str) -> bool {
     let policy = &PolicyRecord(document.to_owned());
-    world.cold(&SetPolicy { name, policy, expected: None }).0.unwrap().unwrap()
+    world.cold(&SetPolicy { name, policy, expected: ExpectedPolicy::Any }).0.unwrap().unwrap()
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn concurrent_operators_equal_one_order() {
         &set_policies("A", &[]),
         &SetUserPolicies { seen: &seen_first, ..set_policies("A", &policies) },
         &RemoveUser { access_key: "A", expected: None },
-        &SetPolicy { name: "p", policy: &policy, expected: None },
+        &SetPolicy { name: "p", policy: &policy, expected: ExpectedPolicy::Any },
         &RemovePolicy { name: "p", expected: None },
     ];
     let grown = |users: &[(&str, &User)]| {

@@ -3,7 +3,7 @@
 use super::MaintainedVolume;
 use std::time::Duration;
 
-use namespace::SetPolicy;
+use namespace::{ExpectedPolicy, SetPolicy};
 use record::{PolicyRecord, key};
 use store::{MemoryStore, MetaStore, feed::FEED_BATCHES};
 
@@ -69,7 +69,11 @@ async fn policy_changes_of_other_gateways_are_notified() {
     tokio::time::sleep(3 * session::FEED_INTERVAL).await;
     assert!(!changes.has_changed().unwrap(), "an object is no policy");
     let policy = &PolicyRecord("{}".to_owned());
-    one.session.run(&SetPolicy { name: "p", policy, expected: None }).await.unwrap().unwrap();
+    one.session
+        .run(&SetPolicy { name: "p", policy, expected: ExpectedPolicy::Any })
+        .await
+        .unwrap()
+        .unwrap();
     assert!(eventually(|| changes.has_changed().unwrap()).await);
 }
 
