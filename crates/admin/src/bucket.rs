@@ -89,7 +89,7 @@ impl Admin {
         let reads: Vec<Read> = buckets.iter().flat_map(counters).collect();
         let mut found = self.read(&reads).await?.into_iter().map(|found| match found {
             ReadResult::Counter(number) => u64::try_from(number).unwrap_or(0),
-            _ => 0,
+            ReadResult::Record(_) | ReadResult::Range(_) => 0,
         });
         let mut next = || found.next().unwrap_or(0);
         Ok(buckets

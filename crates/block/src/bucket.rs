@@ -479,7 +479,9 @@ impl BlockStore for BucketBlocks {
                 let sending = self.client.head_bucket().bucket(&self.bucket).send();
                 match self.ask_sdk(doing, sending).await? {
                     ObjectReply::Done(_) => Ok(None),
-                    _ => Err(fault::no_bucket(&self.bucket, doing)),
+                    ObjectReply::Absent | ObjectReply::Taken | ObjectReply::PastEnd => {
+                        Err(fault::no_bucket(&self.bucket, doing))
+                    }
                 }
             }
             answer => Err(self.unexpected_reply(doing, &answer)),

@@ -163,6 +163,8 @@ fn seconds(claim: &FirstClaim, name: &'static str) -> Result<Option<i64>, TokenE
     match claim {
         FirstClaim::Absent => Ok(None),
         FirstClaim::Whole(seconds) if (0..=SECONDS_MAX).contains(seconds) => Ok(Some(*seconds)),
-        _ => Err(TokenError::Claim(name)),
+        FirstClaim::Other | FirstClaim::Text(_) | FirstClaim::Whole(_) | FirstClaim::Texts(_) => {
+            Err(TokenError::Claim(name))
+        }
     }
 }

@@ -52,7 +52,10 @@ impl FirstClaim {
     pub(crate) fn text(&self) -> Option<&str> {
         match self {
             FirstClaim::Text(text) => Some(text),
-            _ => None,
+            FirstClaim::Absent
+            | FirstClaim::Other
+            | FirstClaim::Whole(_)
+            | FirstClaim::Texts(_) => None,
         }
     }
 }

@@ -76,7 +76,7 @@ impl<'a> UnverifiedToken<'a> {
         let named = |audience: &String| match &self.claims.aud {
             FirstClaim::Text(one) => one == audience,
             FirstClaim::Texts(several) => several.contains(audience),
-            _ => false,
+            FirstClaim::Absent | FirstClaim::Other | FirstClaim::Whole(_) => false,
         };
         audiences.iter().find(|audience| named(audience)).cloned()
     }

@@ -221,7 +221,7 @@ impl Inode {
     pub fn file(&self) -> Option<&File> {
         match &self.body {
             InodeBody::File(file) => Some(file),
-            _ => None,
+            InodeBody::Directory(_) | InodeBody::Symlink(_) | InodeBody::Special(_) => None,
         }
     }
 
@@ -331,7 +331,9 @@ impl Inode {
         }
         let sums = match &body {
             HeadBody::File(head) => head.sums.clone(),
-            _ => Vec::new(),
+            HeadBody::Directory { .. } | HeadBody::Symlink { .. } | HeadBody::Special(_) => {
+                Vec::new()
+            }
         };
         let mut body = match body {
             HeadBody::Directory { parent } => {
@@ -411,7 +413,7 @@ impl InodeHead {
     pub fn file(&self) -> Option<&FileHead> {
         match &self.body {
             HeadBody::File(file) => Some(file),
-            _ => None,
+            HeadBody::Directory { .. } | HeadBody::Symlink { .. } | HeadBody::Special(_) => None,
         }
     }
 }

@@ -226,7 +226,7 @@ record!(
                 }
             }
             _ if versioned => return Err(DecodeError::Field("kind")),
-            _ => {}
+            Kind::Directory | Kind::File | Kind::Symlink | Kind::Special => {}
         }
         Dentry {
             ino,

@@ -107,7 +107,12 @@ fn cached_keys(plan: &Plan) -> impl Iterator<Item = &Key> {
         Write::Put(key, _) | Write::Delete(key) if records::is_cached_space(key.space()) => {
             Some(key)
         }
-        _ => None,
+        Write::Put(..)
+        | Write::Delete(_)
+        | Write::Add(..)
+        | Write::Max(..)
+        | Write::Set(..)
+        | Write::Clear(_) => None,
     })
 }
 

@@ -301,7 +301,7 @@ impl Watches {
         let (watch, until) = self.granted()?;
         let keys = plan.writes.iter().filter_map(|write| match write {
             Write::Put(key, _) | Write::Delete(key) => Some(key),
-            _ => None,
+            Write::Add(..) | Write::Max(..) | Write::Set(..) | Write::Clear(_) => None,
         });
         let changes = NodeChanges::from_keys(keys);
         if changes.is_empty() {

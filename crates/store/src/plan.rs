@@ -101,7 +101,12 @@ impl Plan {
     pub fn limit_before(&self, counter: &CounterKey, most: i64) -> i64 {
         let added = self.writes.iter().find_map(|write| match write {
             Write::Add(key, by) if key == counter => Some(*by),
-            _ => None,
+            Write::Put(..)
+            | Write::Delete(_)
+            | Write::Add(..)
+            | Write::Max(..)
+            | Write::Set(..)
+            | Write::Clear(_) => None,
         });
         most.saturating_sub(added.unwrap_or(0))
     }
@@ -110,7 +115,7 @@ impl Plan {
     pub fn bounded_counters(&self) -> impl Iterator<Item = &CounterKey> {
         self.guards.iter().filter_map(|guard| match guard {
             Guard::AtMost(counter, _) => Some(counter),
-            _ => None,
+            Guard::Equals(..) | Guard::Absent(_) | Guard::Present(_) | Guard::Empty(..) => None,
         })
     }
 

@@ -166,7 +166,12 @@ impl CompleteDirectories {
                     Write::Delete(key) if key.space() == space::INODE => {
                         known.remove(Ino(key.partition()));
                     }
-                    _ => {}
+                    Write::Put(..)
+                    | Write::Delete(_)
+                    | Write::Add(..)
+                    | Write::Max(..)
+                    | Write::Set(..)
+                    | Write::Clear(_) => {}
                 }
             }
         }

@@ -32,7 +32,7 @@ pub async fn counters_add_raise_set_and_clear(store: &dyn MetaStore) {
         Write::Add(_, by) => Write::Add(other.clone(), *by),
         Write::Max(_, least) => Write::Max(other.clone(), *least),
         Write::Set(_, to) => Write::Set(other.clone(), *to),
-        _ => Write::Clear(other.clone()),
+        Write::Put(..) | Write::Delete(_) | Write::Clear(_) => Write::Clear(other.clone()),
     };
     let plans: Vec<_> = steps.iter().map(|(step, _)| plan([], [moved(step)])).collect();
     for length in 1..=plans.len() {

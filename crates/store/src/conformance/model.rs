@@ -170,7 +170,7 @@ fn random_plan(dice: &mut Dice) -> Plan {
         let bounded = CounterKey(random_key(dice));
         writes.retain(|write| match write {
             Write::Max(key, _) | Write::Set(key, _) | Write::Clear(key) => *key != bounded,
-            _ => true,
+            Write::Put(..) | Write::Delete(_) | Write::Add(..) => true,
         });
         let most = i64::try_from(dice.below(30)).expect("small") - 5;
         let place = usize::try_from(dice.below(guards.len() as u64 + 1)).expect("small");

@@ -48,7 +48,7 @@ fn fits<'a>(plans: impl IntoIterator<Item = &'a Plan>) -> bool {
 fn changed(plan: &Plan) -> impl Iterator<Item = &Key> {
     plan.writes.iter().filter_map(|write| match write {
         Write::Put(key, _) | Write::Delete(key) => Some(key),
-        _ => None,
+        Write::Add(..) | Write::Max(..) | Write::Set(..) | Write::Clear(_) => None,
     })
 }
 

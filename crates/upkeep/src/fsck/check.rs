@@ -457,7 +457,9 @@ fn counters(all: &mut Inventory, tree: &Tree) {
     let files = files.map(|inode| (inode.bucket, inode.size));
     let detached = all.orphans.iter().filter_map(|(ino, orphan)| match orphan {
         Orphan::Detached { bucket, .. } => Some((*bucket, *all.detached.get(ino)?)),
-        _ => None,
+        Orphan::File { .. } | Orphan::Bucket | Orphan::Upload { .. } | Orphan::Hidden { .. } => {
+            None
+        }
     });
     for (bucket, size) in files.chain(detached) {
         let size = i64::try_from(size).unwrap_or(i64::MAX);

@@ -138,7 +138,9 @@ fn change(
     // Slices of the body are in sequence. They are moved to the end of the file.
     let at = |runs: &[BodyRun]| match body.content() {
         Content::Slices(laid) => Ok(place_runs(laid, runs)),
-        _ => Err(VolumeError::Corrupt("the body of an append is not in blocks".to_owned())),
+        Content::Inline(_) | Content::Pages(_) => {
+            Err(VolumeError::Corrupt("the body of an append is not in blocks".to_owned()))
+        }
     };
     Ok(match inline_content(object) {
         Some(_) if !object.file().sparse => {

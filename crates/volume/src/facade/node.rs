@@ -357,8 +357,8 @@ impl Volume {
     ) -> Result<FoundNode, VolumeError> {
         let slices = match body.content() {
             Content::Slices(laid) => place_runs(laid, runs),
-            _ if runs.is_empty() => Vec::new(),
-            _ => {
+            Content::Inline(_) | Content::Pages(_) if runs.is_empty() => Vec::new(),
+            Content::Inline(_) | Content::Pages(_) => {
                 let why = "the body of a write in runs is not in blocks";
                 return Err(VolumeError::Corrupt(why.to_owned()));
             }

@@ -304,7 +304,9 @@ impl Volume {
             InodeBody::File(file) => {
                 Ok(PublishedObject { object_changed, tag: file.tag, sums: file.sums, version })
             }
-            _ => unreachable!("only files are published"),
+            InodeBody::Directory(_) | InodeBody::Symlink(_) | InodeBody::Special(_) => {
+                unreachable!("only files are published")
+            }
         }
     }
 
