@@ -207,7 +207,9 @@ impl KnownInode {
     fn as_directory(&self) -> Result<&Directory, FsError> {
         match &self.inode.body {
             InodeBody::Directory(directory) => Ok(directory),
-            _ => Err(FsError::NotADirectory),
+            InodeBody::File(_) | InodeBody::Symlink(_) | InodeBody::Special(_) => {
+                Err(FsError::NotADirectory)
+            }
         }
     }
 

@@ -34,7 +34,12 @@ pub(crate) fn guard(view: &mut View<'_>, bucket: &Dentry, plan: &mut Plan) -> Re
     for (counter, most) in bounds(bucket) {
         let added = plan.writes.iter().find_map(|write| match write {
             Write::Add(key, by) if *key == counter => Some(*by),
-            _ => None,
+            Write::Put(..)
+            | Write::Delete(_)
+            | Write::Add(..)
+            | Write::Max(..)
+            | Write::Set(..)
+            | Write::Clear(_) => None,
         });
         let Some(added @ 1..) = added else { continue };
         if !view.has_capacity(&counter, added, most)? {

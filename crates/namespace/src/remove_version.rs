@@ -78,6 +78,18 @@ struct Current {
     record: Value,
 }
 
+/// What the name of the key leads to.
+enum Name {
+    /// The directory of the key does not exist.
+    NoDirectory,
+    /// No node has the name. The key is that of its dentry.
+    Free(Key),
+    /// A symbolic link or a special file of a program, which is no object.
+    Other(Bound),
+    /// The current version.
+    Object(Current),
+}
+
 impl Planner for RemoveVersion<'_> {
     type Output = RemovedVersion;
 
@@ -94,12 +106,14 @@ impl Planner for RemoveVersion<'_> {
         let other = if is_known { versions.find(view, self.version) } else { Ok(None) };
         let branch = Branch { directories: self.path.directories.clone(), removals: Vec::new() };
         let mut tree = Tree::find(view, self.path.bucket(), slice::from_ref(&branch))?;
-        let (slot, current) = self.current(view, &tree)?;
+        let name = self.name(view, &tree)?;
         let is_current = |current: &Current| {
             let version = current.bound.dentry.version;
             version.map_or(VersionRef::Null, VersionRef::Id) == self.version
         };
-        if let Some(current) = current.as_ref().filter(|current| is_current(current)) {
+        if let Name::Object(current) = &name
+            && is_current(current)
+        {
             if self.exempt != Exempt::Nothing {
                 return Ok(Step::Done(RemovedVersion::default()));
             }
@@ -112,16 +126,8 @@ impl Planner for RemoveVersion<'_> {
         if self.exempt == Exempt::Objects && !was_marker {
             return Ok(Step::Done(RemovedVersion::default()));
         }
-        match &current {
-            // A key with a current version is not deleted, so this marker is not the newest. The
-            // guard keeps it so.
-            Some(current) if was_marker => plan.guards.push(current.bound.guard()),
-            None if was_marker
-                && !self.restore_newest(view, env, &versions, &found, slot, &mut plan)? =>
-            {
-                return Ok(Step::Done(RemovedVersion::default()));
-            }
-            _ => {}
+        if was_marker && !self.reveal(view, env, &versions, &found, name, &mut plan)? {
+            return Ok(Step::Done(RemovedVersion::default()));
         }
         if self.version == VersionRef::Null {
             guard_name(view, self.path, &mut plan)?;
@@ -140,24 +146,44 @@ impl Planner for RemoveVersion<'_> {
 }
 
 impl RemoveVersion<'_> {
-    /// Finds the current version, and the key of its dentry if its directory exists.
-    fn current(
-        &self,
-        view: &mut View<'_>,
-        tree: &Tree,
-    ) -> Result<(Option<Key>, Option<Current>), Halt> {
-        let Some((node, directory)) = tree.end(0) else { return Ok((None, None)) };
+    /// Finds what the name of the key leads to.
+    fn name(&self, view: &mut View<'_>, tree: &Tree) -> Result<Name, Halt> {
+        let Some((node, directory)) = tree.end(0) else { return Ok(Name::NoDirectory) };
         let slot = key::dentry(directory, self.path.sort_key().as_bytes());
         let found = view.followed(slice::from_ref(&slot), &key::dentry_to_inode())?;
         let Some((value, target)) = found.into_iter().next().flatten() else {
-            return Ok((Some(slot), None));
+            return Ok(Name::Free(slot));
         };
         let bound = path::bound(&slot, value)?;
         if !bound.is_file() {
-            return Err(FsError::NoSuchVersion.into());
+            return Ok(Name::Other(bound));
         }
         let record = target.ok_or(FsError::NoSuchVersion)?;
-        Ok((Some(slot), Some(Current { node, bound, record })))
+        Ok(Name::Object(Current { node, bound, record }))
+    }
+
+    /// Adds to a plan what the removal of a delete marker changes for requests without a version.
+    /// Returns false if the marker is [exempt](Exempt), so that it stays.
+    fn reveal(
+        &self,
+        view: &mut View<'_>,
+        env: &Env,
+        versions: &KeyVersions,
+        marker: &Noncurrent,
+        name: Name,
+        plan: &mut Plan,
+    ) -> Result<bool, Halt> {
+        let slot = match name {
+            Name::NoDirectory => None,
+            Name::Free(slot) => Some(slot),
+            // The name is not free, so no version becomes the current one: the key has one, or a
+            // program's node has the name. The guard keeps it so.
+            Name::Object(Current { bound, .. }) | Name::Other(bound) => {
+                plan.guards.push(bound.guard());
+                return Ok(true);
+            }
+        };
+        self.restore_newest(view, env, versions, marker, slot, plan)
     }
 
     /// Fails with `Locked` if a retention or legal hold keeps a version, and with
@@ -217,7 +243,9 @@ impl RemoveVersion<'_> {
             Versioning::Trash => {
                 versions.delete(view, env, Some(&bound.dentry), &mut plan, &mut unbinding)?;
             }
-            _ => unbinding.take(&bound.dentry),
+            Versioning::Off | Versioning::Enabled | Versioning::Suspended => {
+                unbinding.take(&bound.dentry);
+            }
         }
         count_bytes(view, env, bucket, unbinding, &mut plan)?;
         Ok(plan)

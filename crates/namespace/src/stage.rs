@@ -67,7 +67,12 @@ pub(crate) fn guard_unused(
 ) -> Result<(), Halt> {
     let puts = writes.iter().filter_map(|write| match write {
         Write::Put(key, _) if is_own(key, ino) => Some(key),
-        _ => None,
+        Write::Put(..)
+        | Write::Delete(_)
+        | Write::Add(..)
+        | Write::Max(..)
+        | Write::Set(..)
+        | Write::Clear(_) => None,
     });
     puts.take(UNUSED_GUARDS_MAX).try_for_each(|key| guard_absent(key, view, plan))
 }
@@ -138,7 +143,11 @@ impl Planner for Unstage<'_> {
             Write::Put(key, _) if is_own(key, self.ino) => Some(Write::Delete(key.clone())),
             // Counters have no guard, so additions are reversed by their negative.
             Write::Add(counter, number) => Some(Write::Add(counter.clone(), -number)),
-            _ => None,
+            Write::Put(..)
+            | Write::Delete(_)
+            | Write::Max(..)
+            | Write::Set(..)
+            | Write::Clear(_) => None,
         };
         let mut plan = Plan { guards: Vec::new(), writes: Vec::new() };
         plan.writes.extend(self.writes.iter().filter_map(undo));

@@ -80,7 +80,12 @@ impl Planner for ForkBucket<'_> {
             match write {
                 Write::Put(key, value) if *key == inode_key => *value = inode.encode(&inode_key),
                 Write::Put(key, value) if *key == slot => name = Some(value.clone()),
-                _ => {}
+                Write::Put(..)
+                | Write::Delete(_)
+                | Write::Add(..)
+                | Write::Max(..)
+                | Write::Set(..)
+                | Write::Clear(_) => {}
             }
         }
         plan.writes.extend_from_slice(self.writes);

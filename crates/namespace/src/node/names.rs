@@ -82,7 +82,7 @@ impl Planner for ReadNames<'_> {
             let suffix = entry.key.suffix();
             let name = match dentry.kind {
                 Kind::Directory => suffix.strip_suffix(b"/").unwrap_or(suffix),
-                _ => suffix,
+                Kind::File | Kind::Symlink | Kind::Special => suffix,
             };
             // S3 keys may contain these names, and file programs cannot use them.
             if matches!(name, b"" | b"." | b"..") || hidden.contains(&entry.key) {

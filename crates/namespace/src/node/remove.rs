@@ -56,7 +56,7 @@ impl Planner for RemoveName<'_> {
         // a reference.
         let versions = match kind {
             Kind::File => keeping::versions(view, &parent, &self.name.name, &mut plan)?,
-            _ => None,
+            Kind::Directory | Kind::Symlink | Kind::Special => None,
         };
         match &versions {
             Some(versions) => {

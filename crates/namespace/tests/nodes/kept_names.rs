@@ -5,7 +5,7 @@ use namespace::{
     ContentChange, Exempt, FindUnlinked, FsError, Lookup, Path, RemoveVersion, RemovedVersion,
     RenameMode, Restore, SetBucketConfig, VERSIONED_LINKS_MAX,
 };
-use record::{BucketConfig, BucketConfigKind, VersionRef, Versioning, key, key::space};
+use record::{BucketConfig, BucketConfigKind, Version, VersionRef, Versioning, key, key::space};
 
 use crate::content::write_as;
 use crate::versions::{detach, state, versions_of, world_with};
@@ -225,4 +225,43 @@ fn removal_that_spares_the_latest_version_does_not_restore_an_object() {
     assert_eq!(remove(newest, Exempt::Nothing), removed(true));
     let current = world.run(&Lookup { path: &path, version: None }).unwrap();
     assert_eq!(current.version, Some(older));
+}
+
+/// A program has removed an object and created a node that is no object under its name. The
+/// versions of the key can be removed, and the node stays.
+#[test]
+fn versions_are_removed_below_a_node_that_is_no_object() {
+    for kept in [Versioning::Enabled, Versioning::Suspended, Versioning::Trash] {
+        for kind in ["symbolic link", "FIFO"] {
+            let world = world_with(kept);
+            world.put(b"k", 1);
+            world.put(b"k", 2);
+            world.unlink(B, "k").unwrap();
+            let node = if kind == "FIFO" { world.fifo(B, "k") } else { world.symlink(B, "k") };
+            let path = Path::new(b"b", b"k");
+            let exempt = if kept == Versioning::Trash { Exempt::Current } else { Exempt::Nothing };
+            let state = world.state();
+            // The newest first, that is, the delete marker of a bucket that shows versions.
+            for record in state.keys(space::VERSION) {
+                let id = key::version_parts(record).unwrap().1;
+                let stored = Version::decode(record, &state.records[record]).unwrap();
+                let is_null = kept == Versioning::Suspended && stored.is_null;
+                let version = if is_null { VersionRef::Null } else { VersionRef::Id(id) };
+                let remove = RemoveVersion {
+                    path: &path,
+                    version,
+                    fresh: &[],
+                    bypasses_governance: false,
+                    exempt,
+                    object_tags: None,
+                };
+                let removed = world.run(&remove);
+                assert!(removed.as_ref().is_ok_and(|it| it.existed), "{kept:?} {kind} {removed:?}");
+                world.audit();
+                assert_eq!(world.find(&at(B, "k")), Ok(node), "{kept:?}");
+                assert!(world.run(&Lookup { path: &path, version: None }).is_err());
+            }
+            assert!(world.state().keys(space::VERSION).is_empty(), "{kept:?}: all are removed");
+        }
+    }
 }
