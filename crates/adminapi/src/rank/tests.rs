@@ -75,8 +75,8 @@ async fn policy_that_is_replaced_between_check_and_commit_is_not_given() {
     assert!(world.api.admin.group("lab").await.is_err());
 }
 
-/// An author who may change policies checks a harmless policy, or that there is none. Another sender
-/// stores one with all rights before the commit, which the author may neither replace nor remove.
+/// An author who may change policies meets a harmless policy, or none. Before the commit another
+/// sender stores one with all rights, which the author may neither replace nor remove.
 #[tokio::test]
 async fn policy_that_another_sender_stores_between_check_and_commit_is_not_replaced() {
     const AUTHOR: &str =
