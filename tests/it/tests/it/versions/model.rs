@@ -224,11 +224,17 @@ impl Model {
             return nothing;
         };
         let was_marker = matches!(versions[place].what, VersionKind::Marker(_));
-        let is_current = place == 0 && !was_marker;
-        match how {
-            How::Sparing(Exempt::Current) if is_current => return nothing,
-            How::Sparing(Exempt::Objects) if !was_marker => return nothing,
-            _ => {}
+        let is_latest = place == 0;
+        let hides_an_object = is_latest
+            && was_marker
+            && versions.get(1).is_some_and(|next| matches!(next.what, VersionKind::Object(..)));
+        let stays = match how {
+            How::Sparing(Exempt::Current) => is_latest,
+            How::Sparing(Exempt::Objects) => !was_marker || hides_an_object,
+            How::Sparing(Exempt::Nothing) | How::Plain | How::Bypass => false,
+        };
+        if stays {
+            return nothing;
         }
         if let VersionKind::Object(_, lock) = versions[place].what
             && is_locked(&lock, now.passed, how == How::Bypass)
