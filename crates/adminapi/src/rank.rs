@@ -30,6 +30,19 @@ pub(crate) enum Replaced {
     Version(Etag),
 }
 
+impl Replaced {
+    /// Checks the etag that a request expects of the policy. Fails with `NoSuchPolicy` if there was
+    /// no policy, and with `Changed` if the checked policy has another etag.
+    pub(crate) fn check(&self, policy: &str, expected: Option<&Etag>) -> Result<(), ApiError> {
+        match (self, expected) {
+            (Replaced::Any, _) | (Replaced::Absent | Replaced::Version(_), None) => Ok(()),
+            (Replaced::Absent, Some(_)) => Err(AdminError::NoSuchPolicy(policy.to_owned()).into()),
+            (Replaced::Version(seen), Some(expected)) if seen == expected => Ok(()),
+            (Replaced::Version(_), Some(_)) => Err(ApiError::changed()),
+        }
+    }
+}
+
 /// Returns the error of a change that would give `action` to another user.
 fn beyond(action: AdminAction) -> ApiError {
     ApiError::denied(action.name())

@@ -37,8 +37,8 @@ pub(crate) struct Walk {
     /// The creation time of the last seen version of `key`; `None` before its first version. The
     /// listing has newer versions first, so the next version is noncurrent since this time.
     newer: Option<Timestamp>,
-    /// True if a seen version or marker of `key` is not due, so it stays. An older marker then
-    /// does not become the latest one.
+    /// True if one of the seen versions of `key` stays after this pass, so no older marker becomes
+    /// the latest version.
     newer_stays: bool,
 }
 
@@ -67,6 +67,8 @@ impl Walk {
             stays: self.newer_stays,
         };
         self.noncurrent += u32::from(!is_latest);
+        // If the latest version is an object and expires, a delete marker takes its place.
+        self.newer_stays |= is_latest;
         newer
     }
 }
@@ -197,7 +199,6 @@ impl Page<'_> {
                     expired.noncurrent.extend(due.map(|due| (key.clone(), *version, due)));
                 }
                 ListedAs::Marker(made) if self.marker_is_due(key, *made) => {
-                    walk.newer_stays = true;
                     let next = match entries.get(index + 1) {
                         None if listing.truncated => self.version_after(key, seen).await?,
                         next => next.cloned(),
@@ -207,10 +208,8 @@ impl Page<'_> {
                         expired.markers.push((key.clone(), *version, Due { tags: None }));
                     }
                 }
-                ListedAs::Marker(_) => walk.newer_stays = true,
+                ListedAs::Marker(_) => {}
                 ListedAs::Object(inode) => {
-                    // If the object expires, a delete marker takes its place.
-                    walk.newer_stays = true;
                     let due = self.current_is_due(key, inode).await?;
                     expired.current.extend(due.map(|due| (key.clone(), condition(inode, due))));
                 }

@@ -8,7 +8,7 @@
 
 use record::key::{self, CounterKind};
 use record::{Dentry, Quota};
-use store::{COUNTER_MAX, CounterKey, Guard, Plan, Write};
+use store::{COUNTER_MAX, CounterKey, Guard, Plan};
 
 use crate::view::View;
 use crate::{FsError, Halt};
@@ -32,16 +32,7 @@ pub(crate) fn bounds(bucket: &Dentry) -> impl Iterator<Item = (CounterKey, i64)>
 /// space for the addition.
 pub(crate) fn guard(view: &mut View<'_>, bucket: &Dentry, plan: &mut Plan) -> Result<(), Halt> {
     for (counter, most) in bounds(bucket) {
-        let added = plan.writes.iter().find_map(|write| match write {
-            Write::Add(key, by) if *key == counter => Some(*by),
-            Write::Put(..)
-            | Write::Delete(_)
-            | Write::Add(..)
-            | Write::Max(..)
-            | Write::Set(..)
-            | Write::Clear(_) => None,
-        });
-        let Some(added @ 1..) = added else { continue };
+        let Some(added @ 1..) = plan.addition(&counter) else { continue };
         if !view.has_capacity(&counter, added, most)? {
             return Err(FsError::QuotaExceeded.into());
         }

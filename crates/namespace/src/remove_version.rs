@@ -78,7 +78,8 @@ struct Current {
     record: Value,
 }
 
-/// What the name of the key leads to.
+/// The node to which the name of a key leads. For example, it is a symbolic link if a program has
+/// removed the object and created a link under its name.
 enum Name {
     /// The directory of the key does not exist.
     NoDirectory,
@@ -146,7 +147,7 @@ impl Planner for RemoveVersion<'_> {
 }
 
 impl RemoveVersion<'_> {
-    /// Finds what the name of the key leads to.
+    /// Finds the node to which the name of the key leads.
     fn name(&self, view: &mut View<'_>, tree: &Tree) -> Result<Name, Halt> {
         let Some((node, directory)) = tree.end(0) else { return Ok(Name::NoDirectory) };
         let slot = key::dentry(directory, self.path.sort_key().as_bytes());
@@ -162,7 +163,7 @@ impl RemoveVersion<'_> {
         Ok(Name::Object(Current { node, bound, record }))
     }
 
-    /// Adds to a plan what the removal of a delete marker changes for requests without a version.
+    /// Adds to a plan the effect of the removal of a delete marker on requests without a version.
     /// Returns false if the marker is [exempt](Exempt), so that it stays.
     fn reveal(
         &self,

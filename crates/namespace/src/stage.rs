@@ -65,14 +65,9 @@ pub(crate) fn guard_unused(
     view: &mut View<'_>,
     plan: &mut Plan,
 ) -> Result<(), Halt> {
-    let puts = writes.iter().filter_map(|write| match write {
-        Write::Put(key, _) if is_own(key, ino) => Some(key),
-        Write::Put(..)
-        | Write::Delete(_)
-        | Write::Add(..)
-        | Write::Max(..)
-        | Write::Set(..)
-        | Write::Clear(_) => None,
+    let puts = writes.iter().filter_map(|write| {
+        let Write::Put(key, _) = write else { return None };
+        is_own(key, ino).then_some(key)
     });
     puts.take(UNUSED_GUARDS_MAX).try_for_each(|key| guard_absent(key, view, plan))
 }

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use record::key::space;
 use runtime::Moment;
-use store::{Changes, Key, MetaStore, Plan, Position, Space, StoreError, Write};
+use store::{Changes, Key, MetaStore, Plan, Position, Space, StoreError};
 use tokio::sync::{Notify, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -103,17 +103,7 @@ fn decrement(counts: &mut HashMap<Key, u32>, key: &Key) -> bool {
 
 /// Returns the keys of a plan's writes whose records the record cache may have.
 fn cached_keys(plan: &Plan) -> impl Iterator<Item = &Key> {
-    plan.writes.iter().filter_map(|write| match write {
-        Write::Put(key, _) | Write::Delete(key) if records::is_cached_space(key.space()) => {
-            Some(key)
-        }
-        Write::Put(..)
-        | Write::Delete(_)
-        | Write::Add(..)
-        | Write::Max(..)
-        | Write::Set(..)
-        | Write::Clear(_) => None,
-    })
+    plan.changed_records().filter(|key| records::is_cached_space(key.space()))
 }
 
 /// The task that reads the store's change feed and passes each change to the caches of this

@@ -31,7 +31,7 @@ use std::time::Duration;
 use record::Ino;
 use record::key::space;
 use runtime::Moment;
-use store::{Key, Plan, Write};
+use store::{Key, Plan};
 use tokio::sync::oneshot;
 
 use crate::records::{Basis, SeqlockRead, orphaned};
@@ -299,11 +299,7 @@ impl Watches {
     pub(crate) fn committed(&self, plan: &Plan) -> Option<PendingInvalidation> {
         // If nothing was granted lately, no cache can have old data, and the change need not wait.
         let (watch, until) = self.granted()?;
-        let keys = plan.writes.iter().filter_map(|write| match write {
-            Write::Put(key, _) | Write::Delete(key) => Some(key),
-            Write::Add(..) | Write::Max(..) | Write::Set(..) | Write::Clear(_) => None,
-        });
-        let changes = NodeChanges::from_keys(keys);
+        let changes = NodeChanges::from_keys(plan.changed_records());
         if changes.is_empty() {
             return None;
         }

@@ -99,7 +99,12 @@ impl Plan {
     /// `most` after the plan's own addition to it. The guard [`Guard::AtMost`] holds if the
     /// counter's value before the plan is at most this result.
     pub fn limit_before(&self, counter: &CounterKey, most: i64) -> i64 {
-        let added = self.writes.iter().find_map(|write| match write {
+        most.saturating_sub(self.addition(counter).unwrap_or(0))
+    }
+
+    /// Returns the number that this plan adds to `counter`; `None` if it adds none.
+    pub fn addition(&self, counter: &CounterKey) -> Option<i64> {
+        self.writes.iter().find_map(|write| match write {
             Write::Add(key, by) if key == counter => Some(*by),
             Write::Put(..)
             | Write::Delete(_)
@@ -107,8 +112,16 @@ impl Plan {
             | Write::Max(..)
             | Write::Set(..)
             | Write::Clear(_) => None,
-        });
-        most.saturating_sub(added.unwrap_or(0))
+        })
+    }
+
+    /// Returns the keys of the records that this plan writes or deletes. For example, the change
+    /// feed reports them; the counters of the plan are not among them.
+    pub fn changed_records(&self) -> impl Iterator<Item = &Key> {
+        self.writes.iter().filter_map(|write| match write {
+            Write::Put(key, _) | Write::Delete(key) => Some(key),
+            Write::Add(..) | Write::Max(..) | Write::Set(..) | Write::Clear(_) => None,
+        })
     }
 
     /// Returns the counters of the `AtMost` guards.

@@ -116,19 +116,15 @@ impl AdminApi {
         let (seen, expected) = (self.check_replaced(actor, name).await?, if_match.of_record()?);
         self.check_rank_of_holders(actor, name).await?;
         let document = new.document.get();
-        match (seen, expected) {
-            (Replaced::Any, expected) => {
-                self.admin.put_policy(name, document, expected.as_ref()).await?
-            }
-            (Replaced::Absent, None) => self.admin.put_seen_policy(name, document, None).await?,
-            (Replaced::Absent, Some(_)) => return Err(missing(name)),
-            (Replaced::Version(seen), None) => {
+        seen.check(name, expected.as_ref())?;
+        match seen {
+            Replaced::Absent => self.admin.put_seen_policy(name, document, None).await?,
+            Replaced::Version(seen) if expected.is_none() => {
                 self.admin.put_seen_policy(name, document, Some(&seen)).await?
             }
-            (Replaced::Version(seen), Some(expected)) if seen == expected => {
-                self.admin.put_policy(name, document, Some(&seen)).await?
+            Replaced::Any | Replaced::Version(_) => {
+                self.admin.put_policy(name, document, expected.as_ref()).await?
             }
-            (Replaced::Version(_), Some(_)) => return Err(ApiError::changed()),
         };
         self.follow_access().await;
         self.known_policy(name).await
@@ -153,18 +149,15 @@ impl AdminApi {
             let message = format!("The role {role:?} for web identities has the policy.");
             return Err(ApiError::new(http::StatusCode::CONFLICT, "InUse", message));
         }
-        match (seen, expected) {
-            (Replaced::Any, expected) => {
-                Ok(self.admin.remove_policy(name, expected.as_ref()).await?)
-            }
-            (Replaced::Absent, _) => Err(missing(name)),
-            (Replaced::Version(seen), None) => {
+        seen.check(name, expected.as_ref())?;
+        match seen {
+            Replaced::Absent => Err(AdminError::NoSuchPolicy(name.to_owned()).into()),
+            Replaced::Version(seen) if expected.is_none() => {
                 Ok(self.admin.remove_seen_policy(name, &seen).await?)
             }
-            (Replaced::Version(seen), Some(expected)) if seen == expected => {
-                Ok(self.admin.remove_policy(name, Some(&seen)).await?)
+            Replaced::Any | Replaced::Version(_) => {
+                Ok(self.admin.remove_policy(name, expected.as_ref()).await?)
             }
-            (Replaced::Version(_), Some(_)) => Err(ApiError::changed()),
         }
     }
 
@@ -187,8 +180,4 @@ impl AdminApi {
             }
         }
     }
-}
-
-fn missing(policy: &str) -> ApiError {
-    AdminError::NoSuchPolicy(policy.to_owned()).into()
 }

@@ -77,15 +77,11 @@ impl Planner for ForkBucket<'_> {
         let slot = key::dentry(Ino::ROOT, SortKey::directory(self.name).as_bytes());
         let mut name = None;
         for write in &mut plan.writes {
-            match write {
-                Write::Put(key, value) if *key == inode_key => *value = inode.encode(&inode_key),
-                Write::Put(key, value) if *key == slot => name = Some(value.clone()),
-                Write::Put(..)
-                | Write::Delete(_)
-                | Write::Add(..)
-                | Write::Max(..)
-                | Write::Set(..)
-                | Write::Clear(_) => {}
+            let Write::Put(key, value) = write else { continue };
+            if *key == inode_key {
+                *value = inode.encode(&inode_key);
+            } else if *key == slot {
+                name = Some(value.clone());
             }
         }
         plan.writes.extend_from_slice(self.writes);

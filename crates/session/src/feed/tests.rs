@@ -1,5 +1,6 @@
 use bytes::Bytes;
 use record::{Ino, key};
+use store::Write;
 
 use super::*;
 

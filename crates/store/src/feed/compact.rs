@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 
 use super::FEED_BATCH_BYTES_MAX;
-use crate::{Key, Plan, Write};
+use crate::{Key, Plan};
 
 /// An encoded key of no bytes: the mark that any record may have changed.
 const ALL: &[u8] = &[0, 0];
@@ -41,20 +41,15 @@ pub fn pieces(plans: &[Plan]) -> Vec<Bytes> {
 }
 
 fn fits<'a>(plans: impl IntoIterator<Item = &'a Plan>) -> bool {
-    let bytes: usize = plans.into_iter().flat_map(changed).map(|key| key.as_bytes().len()).sum();
+    let bytes: usize =
+        plans.into_iter().flat_map(Plan::changed_records).map(|key| key.as_bytes().len()).sum();
     bytes <= FEED_BATCH_BYTES_MAX
-}
-
-fn changed(plan: &Plan) -> impl Iterator<Item = &Key> {
-    plan.writes.iter().filter_map(|write| match write {
-        Write::Put(key, _) | Write::Delete(key) => Some(key),
-        Write::Add(..) | Write::Max(..) | Write::Set(..) | Write::Clear(_) => None,
-    })
 }
 
 fn join<'a>(plans: impl IntoIterator<Item = &'a Plan>, fits: bool) -> Bytes {
     // Sorted, so that adjacent keys share long prefixes, and without duplicates.
-    let keys: BTreeSet<&[u8]> = plans.into_iter().flat_map(changed).map(Key::as_bytes).collect();
+    let keys: BTreeSet<&[u8]> =
+        plans.into_iter().flat_map(Plan::changed_records).map(Key::as_bytes).collect();
     if !fits && !keys.is_empty() {
         return Bytes::from_static(ALL);
     }
