@@ -22,6 +22,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.x509.oid import NameOID
 
+import ports
+
 AUDIENCE = "ashlar-test"
 
 
@@ -110,7 +112,6 @@ class Issuer:
 
     def __init__(self, authority=None, host="127.0.0.1"):
         self.authority = authority
-        self.host = host
         # The client whose people can log in, and the codes that it has not redeemed.
         self.client = None
         self.codes = {}
@@ -122,10 +123,13 @@ class Issuer:
         self.padding = 0
         self.asked = []
         self._server = None
+        self.port = ports.reserve()
+        scheme = "https" if authority else "http"
+        self.url = f"{scheme}://{host}:{self.port}/realm"
         self.start()
 
-    def start(self, port=0):
-        """Starts to listen and sets the URL."""
+    def start(self):
+        """Starts to listen."""
         issuer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -155,10 +159,7 @@ class Issuer:
             def log_message(self, *_):
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self.port = self._server.server_address[1]
-        scheme = "https" if self.authority else "http"
-        self.url = f"{scheme}://{self.host}:{self.port}/realm"
+        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
         if self.authority:
             tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             tls.load_cert_chain(self.authority.chain)

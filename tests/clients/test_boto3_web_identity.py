@@ -7,7 +7,6 @@ are part of its settings. Metadata stores do not matter here, so the suite uses 
 import json
 import os
 import secrets
-import socket
 import subprocess
 import time
 import urllib.request
@@ -19,6 +18,7 @@ from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+import ports
 from api import Api, add_policy, add_user, allow, denied
 from issuer import AUDIENCE, Authority, Issuer, Key
 from server import Command, fresh_bucket_name, refused
@@ -40,8 +40,8 @@ class Gateway:
 
     def __init__(self, program, folder, issuer, of_staff=""):
         self.program, self.folder = program, folder
-        self.endpoint = f"http://127.0.0.1:{free_port()}"
-        self.console, self.ca = f"http://127.0.0.1:{free_port()}", None
+        self.endpoint = f"http://127.0.0.1:{ports.reserve()}"
+        self.console, self.ca = f"http://127.0.0.1:{ports.reserve()}", None
         self.operator = ("operator", secrets.token_hex(16))
         role = f'issuer = "{issuer.url}"\naudience = ["{AUDIENCE}"]\n'
         self.config = folder / "ashlar.toml"
@@ -112,12 +112,6 @@ class Gateway:
         given = answer["Credentials"]
         keys = (given["AccessKeyId"], given["SecretAccessKey"])
         return self.client(service, keys, given["SessionToken"])
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="module")
@@ -484,7 +478,7 @@ def test_an_unreachable_issuer_and_an_oversized_response_are_errors(gateway, iss
         assert "Connection refused" in fresh.log.read_text()
         gateway.assume(issuer.token())
         issuer.padding, asked = 300_000, len(issuer.asked)
-        issuer.start(issuer.port)
+        issuer.start()
         time.sleep(ASKED_AGAIN_SECONDS)
         rejected(fresh, "IDPCommunicationError", issuer.token())
         assert issuer.asked[asked:][-1] == "/realm/keys", "the document was asked for"

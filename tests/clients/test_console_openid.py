@@ -17,6 +17,7 @@ import boto3
 import pytest
 import urllib3
 
+import ports
 from console import Console
 from issuer import Client, Issuer
 
@@ -30,19 +31,13 @@ LOGIN = "ashlar-login"
 ATTEMPT = "ashlar-openid"
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Gateway:
     """A gateway whose console has a login at an issuer."""
 
     def __init__(self, program, folder, issuer):
         self.program, self.folder = program, folder
-        self.console = f"http://127.0.0.1:{free_port()}"
-        self.s3 = f"http://127.0.0.1:{free_port()}"
+        self.console = f"http://127.0.0.1:{ports.reserve()}"
+        self.s3 = f"http://127.0.0.1:{ports.reserve()}"
         self.operator = ("operator", secrets.token_hex(16))
         client = Client(CLIENT_ID, secrets.token_hex(8), f"{self.console}/login/callback")
         issuer.client = client

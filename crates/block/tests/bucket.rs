@@ -432,9 +432,7 @@ impl Gate {
 async fn stopped_service_is_unavailable_and_recovers_with_the_same_client() {
     let Some(service) = service().await else { return };
     let upstream = service.endpoint.trim_start_matches("http://").to_owned();
-    let free = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let gate = Gate { port: free.local_addr().expect("it is bound").port(), upstream };
-    drop(free);
+    let gate = Gate { port: ports::reserve().port(), upstream };
     let endpoint = Some(format!("http://127.0.0.1:{}", gate.port));
     let store = BucketBlocks::connect(BucketOptions { endpoint, ..options(service) });
     let within = Duration::from_secs(1);

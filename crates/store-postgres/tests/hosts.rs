@@ -44,9 +44,8 @@ async fn promote(standby: &Database) {
 }
 
 /// Returns an address that refuses connections.
-async fn down() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    listener.local_addr().expect("its address")
+fn down() -> SocketAddr {
+    ports::reserve()
 }
 
 /// An address that does not answer, because its queue of connections is full.
@@ -96,7 +95,7 @@ fn the_primary_is_found_behind_hosts_that_cannot_be_used() {
         let Some(primary) = own_server() else { return };
         let standby = Database::replica(&primary);
         let hole = black_hole().await;
-        for first in [down().await, hole.address, standby.address()] {
+        for first in [down(), hole.address, standby.address()] {
             let begun = Instant::now();
             let store = open(&[first, primary.address()]).await.expect("the second host");
             assert!(begun.elapsed() < OPEN_DEADLINE, "{first} delays the others");
@@ -116,7 +115,7 @@ fn an_error_names_each_host_with_its_reason() {
         let Some(mut primary) = own_server() else { return };
         let standby = Database::replica(&primary);
         primary.kill();
-        let (hole, absent) = (black_hole().await, down().await);
+        let (hole, absent) = (black_hole().await, down());
         let begun = Instant::now();
         let hosts = [absent, hole.address, standby.address()];
         let error = open(&hosts).await.expect_err("no primary").to_string();

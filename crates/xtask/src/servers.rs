@@ -1,10 +1,10 @@
-//! Starts MinIO and the gateway, each on a free port with its own folder.
+//! Starts MinIO and the gateway, each on a reserved port with its own folder.
 //!
 //! A server counts as started when its readiness check answers. For example, a gateway is ready
 //! when `/-/ready` answers 200.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -72,7 +72,7 @@ impl Server {
         certificate: Option<&Certificate>,
         stop: &Stop,
     ) -> Result<Self> {
-        let address = free_address()?;
+        let address = ports::reserve().to_string();
         // The log and the data are separate, because MinIO treats each entry of its data folder as
         // a bucket.
         let data = folder.join("minio");
@@ -81,7 +81,7 @@ impl Server {
         command
             .args(["server", "--quiet", "--address", &address])
             // Two instances must not use the default port of the console.
-            .args(["--console-address", &free_address()?])
+            .args(["--console-address", &ports::reserve().to_string()])
             .env("MINIO_ROOT_USER", ACCESS_KEY)
             .env("MINIO_ROOT_PASSWORD", SECRET_KEY)
             .env("MINIO_BROWSER", "off")
@@ -108,7 +108,7 @@ impl Server {
         settings: &[(&str, &str)],
         stop: &Stop,
     ) -> Result<Self> {
-        let address = free_address()?;
+        let address = ports::reserve().to_string();
         let words = ["serve", "--listen", &address];
         let mut command = ashlar(program, &words, folder, meta, &blocks.url(folder), settings)?;
         if let Some(made) = certificate {
@@ -218,12 +218,6 @@ pub(crate) fn ashlar(
         .env("ASHLAR_BLOCKS_SECRET_KEY", SECRET_KEY)
         .envs(settings.iter().copied());
     Ok(command)
-}
-
-/// Returns an address with a free port. Another program can take the port before the server
-/// listens; then the start of the server fails and reports it.
-fn free_address() -> Result<String> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
 }
 
 /// Returns the status code of the answer to a GET without TLS.

@@ -10,7 +10,6 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::address::free_address;
 use crate::descendants::{descendants, is_running, pid_of};
 use crate::engine::Engine;
 use crate::program::{PATIENCE, PAUSE, find};
@@ -75,7 +74,7 @@ impl Database {
     pub(crate) fn place(engine: Engine, parent: &Path) -> Database {
         let folder = TempDir::with_prefix_in("ashlar-database-", parent);
         let folder = folder.expect("a folder for a database");
-        let address = free_address();
+        let address = ports::reserve();
         Database { engine, folder, address, child: None, settings: Vec::new() }
     }
 

@@ -1,6 +1,6 @@
 //! PostgreSQL, MariaDB, Redis and etcd as processes that tests start, kill, pause and restart.
 //!
-//! Each server has a free port of this machine and its own temporary folder. Its settings make an
+//! Each server has a reserved port of this machine and its own temporary folder. Its settings make an
 //! acknowledged commit durable. It ends with the value that owns it, or with the process that
 //! started it. All waiting has a time limit; a failure panics with the log of the server.
 //!
@@ -10,7 +10,6 @@
 //! A [`Cluster`] is several servers, of which one is the primary. If a test ends or stops the
 //! primary, another one takes over.
 
-mod address;
 mod cluster;
 mod database;
 mod descendants;

@@ -1,7 +1,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 use super::*;
@@ -94,9 +94,7 @@ impl Program {
         identity.args(["identity", "of", &path("client.crt")]);
         let identity = identity.output().unwrap();
         let identity = String::from_utf8(identity.stdout).unwrap().trim().to_owned();
-        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = socket.local_addr().unwrap();
-        drop(socket);
+        let address = ports::reserve();
         let config = json!({
             "version": "v1",
             "address": address.to_string(),

@@ -1,6 +1,5 @@
 //! A real node of a Galera cluster.
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -17,11 +16,6 @@ const PROVIDER: &str = "/usr/lib/galera/libgalera_smm.so";
 /// Limit of the time until a node accepts applications.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
-}
-
 /// Two gateways with two nodes of one cluster lose acknowledged writes. So a node is refused,
 /// unless the URL confirms that all gateways use it. The first node of a cluster is enough for the
 /// check.
@@ -33,7 +27,7 @@ fn a_node_of_a_galera_cluster_is_refused_unless_it_is_the_only_writer() {
     bench::run(async |mut bench| {
         let plain = MysqlStore::open(&bench.direct, MysqlOptions::default()).await;
         plain.expect("a server without a cluster").close().await;
-        let (group, transfer) = (free_port(), free_port());
+        let (group, transfer) = (ports::reserve().port(), ports::reserve().port());
         let options = format!(
             "base_port={group};gmcast.listen_addr=tcp://127.0.0.1:{group};\
              ist.recv_addr=127.0.0.1:{transfer};gcache.size=16M"

@@ -43,9 +43,8 @@ async fn write(store: &MysqlStore, value: &str) {
 }
 
 /// Returns an address that refuses connections.
-async fn down() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    listener.local_addr().expect("its address")
+fn down() -> SocketAddr {
+    ports::reserve()
 }
 
 /// An address that does not answer, because its queue of connections is full.
@@ -106,7 +105,7 @@ fn the_primary_is_found_behind_hosts_that_cannot_be_used() {
     bench::run(async |bench: Bench| {
         let replica = Database::replica(&bench.server);
         let hole = black_hole().await;
-        for first in [down().await, hole.address, replica.address()] {
+        for first in [down(), hole.address, replica.address()] {
             let begun = Instant::now();
             let store = open(&[first, bench.server.address()]).await.expect("the second host");
             assert!(begun.elapsed() < OPEN_DEADLINE, "{first} delays the others");
@@ -125,7 +124,7 @@ fn an_error_names_each_host_with_its_reason() {
     bench::run(async |mut bench: Bench| {
         let replica = Database::replica(&bench.server);
         bench.server.kill();
-        let (hole, absent) = (black_hole().await, down().await);
+        let (hole, absent) = (black_hole().await, down());
         let begun = Instant::now();
         let hosts = [absent, hole.address, replica.address()];
         let error = open(&hosts).await.expect_err("no primary").to_string();

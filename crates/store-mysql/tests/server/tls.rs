@@ -4,7 +4,6 @@
 //! choose.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -51,9 +50,7 @@ impl Server {
         let mut install = program("mariadb-install-db", folder.path());
         install.args(["--auth-root-authentication-method=normal", "--skip-test-db"]);
         assert!(install.status().expect("it is installed").success(), "no system tables");
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = listener.local_addr().expect("its address").port();
-        drop(listener);
+        let port = ports::reserve().port();
         let mut command = program("mariadbd", folder.path());
         for (option, name) in [("ssl-cert", "cert.pem"), ("ssl-key", "key.pem"), ("socket", "s")] {
             command.arg(format!("--{option}={}", file(name).display()));

@@ -143,9 +143,7 @@ impl Lonely {
         if std::os::unix::fs::chown(folder.path(), Some(Lonely::USER), None).is_err() {
             return None;
         }
-        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = free.local_addr().expect("an address").port().to_string();
-        drop(free);
+        let port = ports::reserve().port().to_string();
         let mut command = Lonely::command();
         command.args(["--pdeathsig", "KILL", "redis-server", "--port", &port]);
         command.args(["--save", "", "--appendonly", "yes", "--appendfsync", "always"]);

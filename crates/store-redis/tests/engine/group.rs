@@ -11,7 +11,7 @@ use redis::Connection;
 use tempfile::TempDir;
 
 use crate::server;
-use crate::settings::{free_port, run};
+use crate::settings::run;
 
 /// The name of the master at the Sentinels.
 pub(crate) const GROUP: &str = "main";
@@ -37,7 +37,7 @@ impl Sentinel {
     /// Starts a Sentinel that watches a master. `settings` are additional lines of its file.
     pub(crate) fn start(master: SocketAddr, quorum: usize, settings: &str) -> Sentinel {
         let folder = TempDir::with_prefix("ashlar-sentinel-").expect("a folder");
-        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let address = ports::reserve();
         let file = folder.path().join("sentinel.conf");
         let lines = format!(
             "port {}\nbind 127.0.0.1\ndir {}\nprotected-mode no\n\

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::group::{GROUP, Group, PATIENCE, Sentinel, fact, is_installed, wait_until};
 use crate::server::{self, own, relaxed};
-use crate::settings::{certify, free_port, run, serve_tls};
+use crate::settings::{certify, run, serve_tls};
 use crate::{counter, key, number, plan, point, put, record, write};
 
 /// The bar for a failover, from the fault to the first commit at the new master.
@@ -169,7 +169,7 @@ async fn servers_and_sentinels_can_use_tls() {
     let (port, server_authority) = serve_tls(&server, &["127.0.0.1"]);
     let folder = tempfile::tempdir().expect("a folder");
     let (settings, sentinel_authority) = certify(folder.path(), &["localhost"]);
-    let sentinel_port = free_port();
+    let sentinel_port = ports::reserve().port();
     let settings = settings.map(|(name, value)| format!("{name} {value}")).join("\n");
     let settings = format!("{settings}\ntls-port {sentinel_port}");
     let master = SocketAddr::from(([127, 0, 0, 1], port));

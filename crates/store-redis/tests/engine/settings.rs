@@ -245,18 +245,13 @@ pub(crate) fn certify(folder: &Path, names: &[&str]) -> ([(&'static str, String)
 /// the authority.
 pub(crate) fn serve_tls(server: &Database, names: &[&str]) -> (u16, String) {
     let (settings, path) = certify(server.folder(), names);
-    let port = free_port();
+    let port = ports::reserve().port();
     let port_text = port.to_string();
     let mut all: Vec<(&str, &str)> =
         settings.iter().map(|(name, value)| (*name, &**value)).collect();
     all.push(("tls-port", &port_text));
     set(&mut server::connection(&server.url()), &all);
     (port, path)
-}
-
-pub(crate) fn free_port() -> u16 {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    free.local_addr().expect("an address").port()
 }
 
 #[tokio::test(flavor = "multi_thread")]

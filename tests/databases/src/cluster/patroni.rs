@@ -17,7 +17,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::nodes::{Fault, NODES, Nodes, wait_until};
-use crate::address::free_address;
 use crate::descendants::{descendants, is_running, pid_of};
 use crate::engine::{CONNECTIONS_MAX, Engine, postgres};
 use crate::program::{find, output_of, program, run};
@@ -48,7 +47,7 @@ struct Etcd {
 impl Etcd {
     fn start() -> Etcd {
         let folder = TempDir::with_prefix("ashlar-etcd-").expect("a folder for etcd");
-        let (client, peer) = (free_address(), free_address());
+        let (client, peer) = (ports::reserve(), ports::reserve());
         Engine::Postgres.own(folder.path());
         let mut command = Engine::Postgres.as_user("etcd");
         command.args(["--name", "only", "--data-dir"]).arg(folder.path().join("data"));
@@ -98,7 +97,7 @@ pid=$(head -n 1 "$0/postmaster.pid") && grep -aqF "$0" "/proc/$pid/cmdline" &&
 impl Node {
     fn start(name: String, etcd: SocketAddr) -> Node {
         let folder = TempDir::with_prefix("ashlar-patroni-").expect("a folder for a node");
-        let address = free_address();
+        let address = ports::reserve();
         Engine::Postgres.own(folder.path());
         let config = settings(&name, folder.path(), address, etcd);
         std::fs::write(folder.path().join("patroni.yml"), config).expect("a file");
@@ -202,7 +201,7 @@ impl Drop for Node {
 /// Returns the configuration of a node. The first node creates the cluster with the settings below
 /// `bootstrap`.
 fn settings(name: &str, folder: &Path, address: SocketAddr, etcd: SocketAddr) -> String {
-    let api = free_address();
+    let api = ports::reserve();
     let (data, passwords) = (folder.join("data"), folder.join("pgpass"));
     let (data, passwords) = (data.display(), passwords.display());
     let postgres = find("postgres").expect("PostgreSQL is installed");

@@ -11,7 +11,6 @@ use std::process::{Child, Stdio};
 use tempfile::TempDir;
 
 use super::nodes::{Fault, NODES, Nodes, wait_until};
-use crate::address::free_address;
 use crate::database::Database;
 use crate::engine::{Engine, ask};
 
@@ -51,7 +50,7 @@ struct Watcher {
 impl Watcher {
     fn start(primary: SocketAddr) -> Watcher {
         let folder = TempDir::with_prefix("ashlar-sentinel-").expect("a folder for a Sentinel");
-        let address = free_address();
+        let address = ports::reserve();
         let config = folder.path().join("sentinel.conf");
         std::fs::write(&config, settings(address, primary, folder.path())).expect("a file");
         let mut command = Engine::Redis.as_user("redis-sentinel");

@@ -1,7 +1,6 @@
 //! The gateway and MinIO as processes that tests start, kill, stop and restart.
 
 use std::fs::File;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -438,8 +437,7 @@ impl Minio {
             eprintln!("not run: there is no minio in PATH, and ASHLAR_TEST_MINIO names none");
             return None;
         };
-        let address = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-        let address = address.expect("a free port").to_string();
+        let address = ports::reserve().to_string();
         let folder = folder.join("minio");
         std::fs::create_dir_all(&folder).expect("a folder for MinIO");
         let child = launch(&program, &folder, &address);

@@ -1,7 +1,6 @@
 //! The same histories while a network between the sessions loses connections and delays messages.
 //! The gateways are on machines of their own, and other sessions reach them by TCP through proxies.
 
-use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use proxy::Proxy;
@@ -39,8 +38,7 @@ pub(super) fn remotes(fleet: &Fleet) -> ([Setup; 2], Vec<Proxy>) {
 
 /// A gateway on a machine of its own, and the proxy through which others reach it.
 fn remote(setup: Setup) -> (Setup, Proxy) {
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-    let listen: SocketAddr = free.expect("a free port");
+    let listen = ports::reserve();
     let proxy = Proxy::start(listen).expect("a proxy");
     let (at, announced) = (listen.to_string(), proxy.address().to_string());
     let options = ["--peer-listen", &at, "--peer-address", &announced];
