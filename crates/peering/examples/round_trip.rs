@@ -57,8 +57,9 @@ fn start(
     listen: Option<SocketAddr>,
 ) -> Result<Side, Box<dyn Error>> {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let key = PeeringKey::new([9; 32]);
-    let options = PeeringOptions { volume: [1; 16], key, socket_dir, listen, address: None };
+    let network_key = Some(PeeringKey::new([9; 32]));
+    let options =
+        PeeringOptions { volume: [1; 16], network_key, socket_dir, listen, address: None };
     let (links, opened) = mpsc::channel();
     let (sender, acks) = mpsc::channel();
     let session = Arc::new(Session { links, acks: sender });

@@ -1,8 +1,8 @@
 //! The addresses at which a session is reached, as its record lists them.
 //!
-//! An address is `unix:` and the absolute path of a socket file, or `tcp:` and a host with a port.
-//! For example, a gateway with a listener announces
-//! `unix:/var/lib/ashlar/peer-0123456789abcdef.sock` and `tcp:10.0.0.7:9703`.
+//! An address is `unix:` with the user id of the process and the absolute path of its socket file,
+//! or `tcp:` and a host with a port. For example, a gateway with a listener announces
+//! `unix:0:/var/lib/ashlar/peer-0123456789abcdef.sock` and `tcp:10.0.0.7:9703`.
 //!
 //! Records may hold any text. An address of another form is ignored, and a Unix address leads only
 //! to files with the name of a peer socket. So a record cannot direct a session to other sockets.
@@ -31,8 +31,13 @@ const TCP: &str = "tcp:";
 /// A parsed address of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
-    /// The path of a socket file.
-    Unix(PathBuf),
+    /// A socket file.
+    Unix {
+        /// The effective user of the process that listens there.
+        owner: u32,
+        /// The absolute path.
+        path: PathBuf,
+    },
     /// A host and port, in the form that the resolver takes.
     Tcp(String),
 }
@@ -40,21 +45,22 @@ pub(crate) enum Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Unix(path) => write!(f, "{UNIX}{}", path.display()),
+            Address::Unix { owner, path } => write!(f, "{UNIX}{owner}:{}", path.display()),
             Address::Tcp(host_port) => write!(f, "{TCP}{host_port}"),
         }
     }
 }
 
 impl Address {
-    fn parse(text: &str) -> Option<Address> {
+    /// Returns the address with this text, or `None` for a text of another form.
+    pub(crate) fn parse(text: &str) -> Option<Address> {
         if text.len() > ADDRESS_BYTES_MAX || text.contains('\0') {
             return None;
         }
-        if let Some(path) = text.strip_prefix(UNIX) {
-            let path = Path::new(path);
+        if let Some((owner, path)) = text.strip_prefix(UNIX).and_then(|rest| rest.split_once(':')) {
+            let (owner, path) = (owner.parse().ok()?, PathBuf::from(path));
             let is_socket = path.file_name()?.to_str().is_some_and(is_socket_name);
-            return (path.is_absolute() && is_socket).then(|| Address::Unix(path.to_owned()));
+            return (path.is_absolute() && is_socket).then_some(Address::Unix { owner, path });
         }
         let host_port = text.strip_prefix(TCP)?;
         is_host_port(host_port).then(|| Address::Tcp(host_port.to_owned()))
@@ -64,8 +70,8 @@ impl Address {
 /// Returns the addresses that a dialer tries, in its order: socket files of this machine, then TCP.
 pub(crate) fn in_order(reach: &[String]) -> Vec<Address> {
     let parsed = reach.iter().filter_map(|text| Address::parse(text)).take(ADDRESSES_MAX);
-    let (unix, tcp): (Vec<_>, Vec<_>) = parsed.partition(|it| matches!(it, Address::Unix(_)));
-    let is_here = |it: &Address| matches!(it, Address::Unix(path) if path.exists());
+    let (unix, tcp): (Vec<_>, Vec<_>) = parsed.partition(|it| matches!(it, Address::Unix { .. }));
+    let is_here = |it: &Address| matches!(it, Address::Unix { path, .. } if path.exists());
     unix.into_iter().filter(is_here).chain(tcp).collect()
 }
 
@@ -79,9 +85,10 @@ pub(crate) fn is_host_port(text: &str) -> bool {
     is_host && port.parse::<u16>().is_ok_and(|port| port != 0)
 }
 
-/// Returns the text of a socket file's address, or `None` if the path is not UTF-8.
+/// Returns the address of a socket file of this process, or `None` if the path is not UTF-8.
 pub(crate) fn unix(path: &Path) -> Option<String> {
-    path.to_str().map(|path| format!("{UNIX}{path}"))
+    let owner = rustix::process::geteuid().as_raw();
+    path.to_str().map(|path| format!("{UNIX}{owner}:{path}"))
 }
 
 /// Returns the texts of a TCP listener's addresses: the announced host and port, or the address of

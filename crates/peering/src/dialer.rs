@@ -150,10 +150,15 @@ async fn connect_to(
     address: &Address,
 ) -> Result<(Connection, FrameKeys), ExchangeError> {
     let mut connection = match address {
-        Address::Unix(path) => stream::connect_unix(path)?,
-        Address::Tcp(host_port) => stream::of_tcp(TcpStream::connect(host_port).await?),
+        Address::Unix { owner, path } => stream::connect_unix(path, *owner)?,
+        Address::Tcp(host_port) => {
+            // Without a key there is no reason to connect.
+            registry.provers.of(false)?;
+            stream::of_tcp(TcpStream::connect(host_port).await?)
+        }
     };
-    let keys = exchange::dial(&mut connection, &registry.prover, peer).await?;
+    let prover = registry.provers.of(connection.is_local)?;
+    let keys = exchange::dial(&mut connection, prover, peer).await?;
     Ok((connection, keys))
 }
 

@@ -26,6 +26,9 @@ pub(crate) enum ExchangeError {
     Io(#[from] io::Error),
     #[error("it did not answer in time")]
     Deadline,
+    /// The socket file belongs to another process than the one that the session's record means.
+    #[error("a process of the user {found} listens there, and not one of the user {owner}")]
+    Owner { found: u32, owner: u32 },
     #[error("the system gives no random bytes")]
     Random,
 }

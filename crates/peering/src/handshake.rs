@@ -1,5 +1,5 @@
-//! The proof of both sides of a connection that they know the key of one volume, and the keys of
-//! the frames that follow. This module computes; it reads and writes no connection.
+//! The proof of both sides of a connection that they know the key of its kind, and the keys of the
+//! frames that follow. This module computes; it reads and writes no connection.
 //!
 //! ```text
 //! dialer → listener   hello   magic, volume, dialer, listener, challenge            76 bytes
@@ -14,10 +14,15 @@
 //! recorded proof fails at the listener's new challenge, and a stranger who sends the listener's
 //! proof back fails at the label.
 //!
+//! There are two kinds of connections. Over TCP the key is a secret that follows from the volume's
+//! master key. Through a socket file the key follows from the volume's id, which is no secret: there
+//! the kernel says who the other side is. Only the user of the listener and root can open the file,
+//! and the dialer compares the user of the listener with the one in the session's record.
+//!
 //! Invariant: until both proofs are verified, a side reads only messages of these fixed lengths.
 //!
-//! The keys depend on the volume's key and both challenges. If the volume's key becomes known
-//! later, recorded connections can be decrypted: they contain names of files, and no content.
+//! The keys of the frames depend on the key and both challenges. If the secret becomes known later,
+//! recorded connections over TCP can be decrypted: they contain names of files, and no content.
 
 use std::fmt;
 
@@ -28,8 +33,8 @@ use record::Nonce;
 
 use crate::frame::{FrameOpener, FrameSealer, HEADER_BYTES, KEY_BYTES, TAG_BYTES, frame_key};
 
-/// The secret of a volume from which the proofs and keys of its sessions' connections follow. Its
-/// debug form shows nothing.
+/// The key from which the proofs and the keys of the frames of a connection follow. Its debug form
+/// shows nothing.
 #[derive(Clone)]
 pub struct PeeringKey([u8; PeeringKey::BYTES]);
 
@@ -41,6 +46,13 @@ impl PeeringKey {
     /// from the volume's master key for this purpose alone.
     pub fn new(secret: [u8; PeeringKey::BYTES]) -> PeeringKey {
         PeeringKey(secret)
+    }
+
+    /// Returns the key of the connections through socket files. It separates volumes, and is no
+    /// secret.
+    fn of_socket_files(volume: [u8; VOLUME_BYTES]) -> PeeringKey {
+        let root = hkdf::Salt::new(HKDF_SHA256, b"ashlar peer socket files").extract(&volume);
+        PeeringKey(expanded(&root, &[b"key"]))
     }
 }
 
@@ -110,6 +122,9 @@ pub enum HandshakeError {
     /// The peer does not know the key of the volume, or its messages were changed on their way.
     #[error("it does not have the master key of this volume")]
     Proof,
+    /// The connection needs the key of the volume, and this session does not know it.
+    #[error("this process does not have the master key of this volume")]
+    NoKey,
     /// The listener has as many links as it accepts.
     #[error("it has too many links")]
     Full,
@@ -134,6 +149,35 @@ pub struct ListenerAnswer {
     pub dialer: Result<UnprovedDialer, HandshakeError>,
 }
 
+/// One session's sides of the handshakes of both kinds of connections.
+#[derive(Debug)]
+pub(crate) struct Provers {
+    local: Prover,
+    network: Option<Prover>,
+}
+
+impl Provers {
+    /// Returns the sides of the session `own`. Without a key it has none for TCP.
+    pub(crate) fn new(
+        volume: [u8; VOLUME_BYTES],
+        network_key: Option<&PeeringKey>,
+        own: Nonce,
+    ) -> Provers {
+        let network = network_key.map(|key| Prover::new(volume, key, own));
+        Provers { local: Prover::local(volume, own), network }
+    }
+
+    /// Returns the name of this session.
+    pub(crate) fn own(&self) -> Nonce {
+        self.local.own()
+    }
+
+    /// Returns the side for connections through socket files, or for those over TCP.
+    pub(crate) fn of(&self, is_local: bool) -> Result<&Prover, HandshakeError> {
+        if is_local { Ok(&self.local) } else { self.network.as_ref().ok_or(HandshakeError::NoKey) }
+    }
+}
+
 /// One session's side of handshakes.
 #[derive(Debug)]
 pub struct Prover {
@@ -144,6 +188,11 @@ pub struct Prover {
 }
 
 impl Prover {
+    /// Returns the side of the session `own` for connections through socket files.
+    pub(crate) fn local(volume: [u8; VOLUME_BYTES], own: Nonce) -> Prover {
+        Prover::new(volume, &PeeringKey::of_socket_files(volume), own)
+    }
+
     /// Returns the side of the session `own` of the volume with this id and key.
     pub fn new(volume: [u8; VOLUME_BYTES], key: &PeeringKey, own: Nonce) -> Prover {
         let root = hkdf::Salt::new(HKDF_SHA256, b"ashlar peer proofs").extract(&key.0);

@@ -9,8 +9,9 @@
 //! For example, a gateway that wants to answer from its memory sends [`Message::Ask`] to each peer.
 //! When [`Message::Grant`] arrives, its lease counts from before it asked.
 //!
-//! Invariant: each peer of a link has proved that it knows the key of the volume, and the messages
-//! of a link arrive in their order, each once, up to the end of the link.
+//! Invariant: each peer of a link is a session of the volume, and the messages of a link arrive in
+//! their order, each once, up to the end of the link. Over TCP a peer proves that it knows the key
+//! of the volume. Through a socket file the kernel says which user it is.
 //!
 //! The crate does not know leases: it neither decides which session may answer from memory nor when
 //! a writer may commit. `docs/internals/peering.md` describes the mechanism.

@@ -55,7 +55,7 @@ impl Links {
     /// A link whose peer is missing in two lists in a row closes. A new peer, or one with changed
     /// addresses and without a link, is dialled at once.
     pub fn set_peers(&self, mut peers: Vec<Peer>) {
-        let own = self.registry.prover.own();
+        let own = self.registry.provers.own();
         peers.retain(|peer| peer.nonce != own);
         peers.truncate(LINKS_MAX);
         let names: Vec<Nonce> = peers.iter().map(|peer| peer.nonce).collect();

@@ -108,14 +108,15 @@ async fn accept(
     registry: &Arc<Registry>,
     connection: &mut Connection,
 ) -> Result<(Admission, FrameKeys), ExchangeError> {
-    let dialer = exchange::answer(connection, &registry.prover).await?;
+    let prover = registry.provers.of(connection.is_local)?;
+    let dialer = exchange::answer(connection, prover).await?;
     let claimed = dialer.claimed();
-    let proved = exchange::proved(connection, dialer).await;
-    if let Err(ExchangeError::Refused(error)) = &proved {
+    let verified = exchange::proved(connection, dialer).await;
+    if let Err(ExchangeError::Refused(error)) = &verified {
         // The claim is not proved, so this only shows in a list of states.
         registry.note_failure(claimed, Failure::Failed(format!("its connection: {error}")));
     }
-    let (peer, mut keys) = proved?;
+    let (peer, mut keys) = verified?;
     let Ok(mut admission) = registry.admit(peer, connection.is_local) else {
         exchange::send_verdict(connection, &mut keys, false).await?;
         return Err(HandshakeError::Full.into());

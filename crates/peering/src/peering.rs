@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, UnixListener};
 
 use crate::address;
 use crate::exchange::{self, in_words};
-use crate::handshake::{PeeringKey, Prover};
+use crate::handshake::{PeeringKey, Provers};
 use crate::listener::Listener;
 use crate::registry::Registry;
 use crate::socket_file::{self, SocketFile};
@@ -25,8 +25,9 @@ use crate::{LinkEvents, Links};
 pub struct PeeringOptions {
     /// The id of the volume, from its record.
     pub volume: [u8; 16],
-    /// The secret of the volume's sessions.
-    pub key: PeeringKey,
+    /// The secret of the volume's sessions for connections over TCP. A session without it connects
+    /// only through socket files.
+    pub network_key: Option<PeeringKey>,
     /// The folder for the socket file, through which sessions of the same machine connect, or
     /// `None` for none.
     pub socket_dir: Option<PathBuf>,
@@ -62,6 +63,9 @@ pub enum PeeringError {
     /// The announced address has another form.
     #[error("`{0}` is not a host and a port, for example gateway-1:9703")]
     Address(String),
+    /// There is no secret for the connections of a TCP listener.
+    #[error("a listener on the network needs the master key of the volume")]
+    NoKey,
     /// An address is announced without a listener.
     #[error("an announced address needs a listener")]
     NoListener,
@@ -74,7 +78,7 @@ pub enum PeeringError {
 #[derive(Debug)]
 pub struct Peering {
     volume: [u8; 16],
-    key: PeeringKey,
+    network_key: Option<PeeringKey>,
     reach: Vec<String>,
     listeners: Vec<Listener>,
     file: Option<SocketFile>,
@@ -84,7 +88,10 @@ impl Peering {
     /// Makes the listeners, and removes socket files of ended processes from the folder. Peers wait
     /// in the kernel's queues until [`Peering::start`].
     pub async fn bind(options: PeeringOptions) -> Result<Peering, PeeringError> {
-        let PeeringOptions { volume, key, socket_dir, listen, address } = options;
+        let PeeringOptions { volume, network_key, socket_dir, listen, address } = options;
+        if listen.is_some() && network_key.is_none() {
+            return Err(PeeringError::NoKey);
+        }
         match &address {
             Some(_) if listen.is_none() => return Err(PeeringError::NoListener),
             Some(text) if !address::is_host_port(text) => {
@@ -93,7 +100,7 @@ impl Peering {
             Some(_) | None => {}
         }
         let mut peering =
-            Peering { volume, key, reach: Vec::new(), listeners: Vec::new(), file: None };
+            Peering { volume, network_key, reach: Vec::new(), listeners: Vec::new(), file: None };
         if let Some(folder) = socket_dir {
             peering.bind_unix(folder)?;
         }
@@ -123,16 +130,16 @@ impl Peering {
         Ok(())
     }
 
-    /// Returns the addresses of the listeners, for the session's record: `unix:` and a path, or
-    /// `tcp:`, a host and a port. A TCP listener on all interfaces has several.
+    /// Returns the addresses of the listeners, for the session's record: `unix:`, a user
+    /// id and a path, or `tcp:`, a host and a port. A TCP listener on all interfaces has several.
     pub fn reach(&self) -> &[String] {
         &self.reach
     }
 
     /// Begins to accept peers as the session `own`. The tasks run until [`Links::close`].
     pub fn start(self, own: Nonce, tasks: &Tasks, events: Arc<dyn LinkEvents>) -> Links {
-        let prover = Prover::new(self.volume, &self.key, own);
-        let registry = Arc::new(Registry::new(prover, tasks.clone(), events));
+        let provers = Provers::new(self.volume, self.network_key.as_ref(), own);
+        let registry = Arc::new(Registry::new(provers, tasks.clone(), events));
         Links::start(registry, self.listeners, self.file)
     }
 }

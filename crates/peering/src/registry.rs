@@ -5,7 +5,7 @@
 //! connects with the same session's name. The link of the first worker ends before the second one
 //! opens.
 //!
-//! A peer is *named* if the last list of peers contains it. A peer that proves the volume's key
+//! A peer is *named* if the last list of peers contains it. A peer that proves its volume
 //! before the list names it is accepted too, because its session may be newer than the list. If
 //! there is no room, a link of an unnamed peer ends for one of a named peer. A link ends after two
 //! lists in a row that do not name its peer: one list may have been read before the session began.
@@ -19,7 +19,7 @@ use runtime::Tasks;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use crate::handshake::{FrameKeys, Prover};
+use crate::handshake::{FrameKeys, Provers};
 use crate::transport::{self, Connection};
 use crate::{Link, LinkEvents, LinkQueue};
 
@@ -72,7 +72,7 @@ struct Table {
 
 /// The shared state of a session's connections.
 pub(crate) struct Registry {
-    pub(crate) prover: Prover,
+    pub(crate) provers: Provers,
     pub(crate) tasks: Tasks,
     events: Arc<dyn LinkEvents>,
     /// Cancelled when the session closes all its connections.
@@ -82,7 +82,7 @@ pub(crate) struct Registry {
 
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registry").field("own", &self.prover.own()).finish_non_exhaustive()
+        f.debug_struct("Registry").field("own", &self.provers.own()).finish_non_exhaustive()
     }
 }
 
@@ -101,9 +101,9 @@ pub(crate) struct Admission {
 }
 
 impl Registry {
-    pub(crate) fn new(prover: Prover, tasks: Tasks, events: Arc<dyn LinkEvents>) -> Registry {
+    pub(crate) fn new(provers: Provers, tasks: Tasks, events: Arc<dyn LinkEvents>) -> Registry {
         let stop = CancellationToken::new();
-        Registry { prover, tasks, events, stop, table: Mutex::default() }
+        Registry { provers, tasks, events, stop, table: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -111,7 +111,7 @@ impl Registry {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a peer that has proved the key a link, which replaces its earlier one.
+    /// Gives a peer that has proved its volume a link, which replaces its earlier one.
     pub(crate) fn admit(
         self: &Arc<Registry>,
         peer: Nonce,

@@ -11,6 +11,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpStream, UnixStream};
 use tracing::debug;
 
+use crate::exchange::ExchangeError;
 use crate::socket_file;
 use crate::transport::Connection;
 
@@ -23,8 +24,15 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(5);
 
 /// Connects to the socket file of a peer. Does not wait: a full queue of the listener is an error.
-pub(crate) fn connect_unix(path: &Path) -> io::Result<Connection> {
-    Ok(of_unix(UnixStream::from_std(socket_file::connect(path)?)?))
+/// Fails with `Owner` if the process that listens there is not one of the user `owner`.
+pub(crate) fn connect_unix(path: &Path, owner: u32) -> Result<Connection, ExchangeError> {
+    let stream = UnixStream::from_std(socket_file::connect(path)?)?;
+    // The kernel took note of the user when the process began to listen.
+    let found = stream.peer_cred()?.uid();
+    if found != owner {
+        return Err(ExchangeError::Owner { found, owner });
+    }
+    Ok(of_unix(stream))
 }
 
 pub(crate) fn of_unix(stream: UnixStream) -> Connection {

@@ -4,5 +4,6 @@ mod damage;
 mod fixture;
 mod floods;
 mod links;
+mod owners;
 mod places;
 mod strangers;

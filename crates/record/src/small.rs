@@ -147,7 +147,7 @@ pub struct SessionRecord {
     pub began: Timestamp,
     /// The host and process, for operators.
     pub place: String,
-    /// The addresses at which other sessions reach this one, the fastest first: `unix:PATH` or
+    /// The addresses at which other sessions reach this one, the fastest first: `unix:UID:PATH` or
     /// `tcp:HOST:PORT`. None if the session neither gives nor takes leases.
     pub reach: Vec<String>,
     /// Facts about the process.

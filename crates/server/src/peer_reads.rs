@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use identity::MasterKey;
 use peering::{PeeringKey, PeeringOptions};
 use problem::Problem;
-use tracing::warn;
 
 use crate::backend::Backend;
 use crate::config::{OpenSettings, VolumeSettings};
@@ -14,8 +13,8 @@ use crate::config::{OpenSettings, VolumeSettings};
 /// The purpose of the key that is derived from the master key.
 const PURPOSE: &str = "ashlar links between sessions 1";
 
-/// Connects the session of `backend` with its peers, if the settings allow it, the store serves
-/// several processes, and the master key is known.
+/// Connects the session of `backend` with its peers, if the settings allow it and the store serves
+/// several processes. Sessions of other machines need the master key.
 pub(crate) async fn connect(
     settings: &VolumeSettings,
     open: &OpenSettings,
@@ -26,24 +25,18 @@ pub(crate) async fn connect(
     if is_off || backend.meta.limits().serves_one {
         return Ok(());
     }
-    let Some(master) = master else {
-        warn!(
-            "this process has no master key, so it takes no leases: each read asks the metadata \
-             store while other processes use the volume, which makes a mount slow; give it their \
-             --master-key-file"
-        );
-        return Ok(());
-    };
     let options = PeeringOptions {
         volume: backend.volume.record().id,
-        key: PeeringKey::new(master.derive(PURPOSE)),
+        network_key: master.map(|master| PeeringKey::new(master.derive(PURPOSE))),
         socket_dir: Some(socket_dir(settings)),
         listen: open.peer_listen,
         address: open.peer_address.clone(),
     };
     backend.volume.connect_peers(options).await.map_err(|error| {
-        Problem::new("connect to the other sessions of the volume", error)
-            .remedy("correct --peer-listen and --peer-address, or set --peer-reads false")
+        Problem::new("connect to the other sessions of the volume", error).remedy(
+            "correct --peer-listen, --peer-address and --master-key-file, or set --peer-reads \
+                 false",
+        )
     })
 }
 

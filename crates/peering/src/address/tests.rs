@@ -17,14 +17,16 @@ fn sockets_of_this_machine_come_first_and_foreign_texts_are_ignored() {
         "tcp:10.0.0.7:9703",
         "udp:10.0.0.7:9703",
         "tcp:no-port",
-        "unix:/missing/peer-0123456789abcdef.sock",
-        "unix:relative/peer-0123456789abcdef.sock",
-        &format!("unix:{}", other.display()),
+        "unix:0:/missing/peer-0123456789abcdef.sock",
+        "unix:0:relative/peer-0123456789abcdef.sock",
+        &format!("unix:7:{}", other.display()),
         &format!("unix:{}", path.display()),
+        &format!("unix:-1:{}", path.display()),
+        &format!("unix:7:{}", path.display()),
         &format!("tcp:{}:1", "x".repeat(ADDRESS_BYTES_MAX)),
     ]);
     let found = in_order(&reach);
-    assert_eq!(found, [Address::Unix(path), Address::Tcp("10.0.0.7:9703".to_owned())]);
+    assert_eq!(found, [Address::Unix { owner: 7, path }, Address::Tcp("10.0.0.7:9703".to_owned())]);
 }
 
 #[test]

@@ -188,3 +188,18 @@ fn the_key_is_not_shown() {
     let shown = format!("{:?}", prover(DIALER));
     assert!(!shown.contains("9, 9") && shown.contains("PeeringKey"), "{shown}");
 }
+
+#[test]
+fn the_two_kinds_of_connections_have_different_keys() {
+    let provers = |own| Provers::new(VOLUME, Some(&PeeringKey::new([9; 32])), own);
+    let (dialer, listener) = (provers(DIALER), provers(LISTENER));
+    for (one, other, fits) in
+        [(true, true, true), (false, false, true), (true, false, false), (false, true, false)]
+    {
+        let (one, other) = (dialer.of(one).unwrap(), listener.of(other).unwrap());
+        assert_eq!(exchange(one, other, |_, _| {}).is_ok(), fits);
+    }
+    let keyless = Provers::new(VOLUME, None, DIALER);
+    assert_eq!(keyless.of(false).unwrap_err(), HandshakeError::NoKey);
+    assert!(exchange(keyless.of(true).unwrap(), listener.of(true).unwrap(), |_, _| {}).is_ok());
+}

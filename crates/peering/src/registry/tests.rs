@@ -3,7 +3,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::*;
-use crate::{Message, PeeringKey};
+use crate::Message;
 
 const PEER: Nonce = Nonce([2; Nonce::BYTES]);
 
@@ -19,8 +19,8 @@ impl LinkEvents for Silent {
 }
 
 fn registry() -> Arc<Registry> {
-    let prover = Prover::new([1; 16], &PeeringKey::new([9; 32]), Nonce([1; Nonce::BYTES]));
-    Arc::new(Registry::new(prover, Tasks::new(), Arc::new(Silent)))
+    let provers = Provers::new([1; 16], None, Nonce([1; Nonce::BYTES]));
+    Arc::new(Registry::new(provers, Tasks::new(), Arc::new(Silent)))
 }
 
 /// Waits for the turn of a link, and returns true if it comes soon.

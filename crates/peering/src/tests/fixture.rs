@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::address::Address;
 use crate::exchange::{self, ExchangeError};
 use crate::handshake::{FrameKeys, Prover};
 use crate::stream;
@@ -68,7 +69,7 @@ pub(super) fn nonce(number: u8) -> Nonce {
 pub(super) fn options() -> PeeringOptions {
     PeeringOptions {
         volume: VOLUME,
-        key: PeeringKey::new(SECRET),
+        network_key: Some(PeeringKey::new(SECRET)),
         socket_dir: None,
         listen: None,
         address: None,
@@ -189,21 +190,38 @@ pub(super) fn ask(number: u64) -> Message {
     Message::Ask { number, outlives_link: false }
 }
 
+/// The side of a session in handshakes over TCP.
 pub(super) fn prover(number: u8) -> Prover {
     Prover::new(VOLUME, &PeeringKey::new(SECRET), nonce(number))
 }
 
+/// The side of a session in handshakes with the listener at this address.
+pub(super) fn prover_at(reach: &str, number: u8) -> Prover {
+    match Address::parse(reach).expect("an address") {
+        Address::Unix { .. } => Prover::local(VOLUME, nonce(number)),
+        Address::Tcp(_) => prover(number),
+    }
+}
+
+/// Returns the path in the address of a socket file.
+pub(super) fn socket_path(reach: &str) -> PathBuf {
+    match Address::parse(reach) {
+        Some(Address::Unix { path, .. }) => path,
+        Some(Address::Tcp(_)) | None => panic!("{reach} is no socket file"),
+    }
+}
+
 /// A connection without a session: to its listener's TCP address, or its socket file.
 pub(super) async fn raw(reach: &str) -> Connection {
-    match reach.strip_prefix("unix:") {
-        Some(path) => stream::connect_unix(Path::new(path)).unwrap(),
-        None => stream::of_tcp(TcpStream::connect(&reach["tcp:".len()..]).await.unwrap()),
+    match Address::parse(reach).expect("an address") {
+        Address::Unix { owner, path } => stream::connect_unix(&path, owner).unwrap(),
+        Address::Tcp(host_port) => stream::of_tcp(TcpStream::connect(host_port).await.unwrap()),
     }
 }
 
 /// A connection whose handshake as session `own` with session `to` has succeeded.
 pub(super) async fn dialled(reach: &str, own: u8, to: u8) -> (Connection, FrameKeys) {
-    try_dial(reach, &prover(own), to).await.unwrap()
+    try_dial(reach, &prover_at(reach, own), to).await.unwrap()
 }
 
 pub(super) async fn try_dial(

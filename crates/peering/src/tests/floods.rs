@@ -157,7 +157,7 @@ async fn links_are_limited_and_named_peers_come_first() {
         listener.opened().await;
     }
     assert_eq!(unnamed.len(), LINKS_MAX);
-    let refused = try_dial(&reach, &prover(last + 9), 1).await.err().expect("a refusal");
+    let refused = try_dial(&reach, &prover_at(&reach, last + 9), 1).await.err().expect("a refusal");
     assert_eq!(refused.to_string(), "it has too many links");
     listener.quiet();
 

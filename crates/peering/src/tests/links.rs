@@ -1,6 +1,5 @@
 //! Links between sessions: order, replacement, ends and restarts.
 
-use std::path::Path;
 use std::time::Duration;
 
 use store::{Key, Space};
@@ -134,14 +133,14 @@ async fn a_closing_session_sends_its_queue_and_removes_its_socket() {
     let mut dialer = Session::start(2, local(folder.path())).await;
     let mut listener = Session::start(1, local(folder.path())).await;
     let (_, at_listener) = connected(&mut dialer, &mut listener).await;
-    let path = listener.reach[0]["unix:".len()..].to_owned();
-    assert!(Path::new(&path).exists());
+    let path = socket_path(&listener.reach[0]);
+    assert!(path.exists());
     for number in 0..1_000 {
         assert!(at_listener.send(ask(number)));
     }
     assert!(at_listener.send(Message::Bye));
     listener.links.close();
-    assert!(!Path::new(&path).exists());
+    assert!(!path.exists());
     assert!(!at_listener.send(ask(0)));
     for number in 0..1_000 {
         assert_eq!(dialer.received().await, ask(number));
@@ -250,7 +249,7 @@ async fn a_session_with_a_link_is_not_dialled_again() {
 #[tokio::test]
 async fn a_peer_without_a_usable_address_is_unreachable() {
     let dialer = Session::start(2, options()).await;
-    let reach = vec!["unix:/missing/peer-0123456789abcdef.sock".to_owned()];
+    let reach = vec!["unix:0:/missing/peer-0123456789abcdef.sock".to_owned()];
     dialer.links.set_peers(vec![Peer { nonce: nonce(1), reach }]);
     until(async || (dialer.state(1) == Some(LinkState::Unreachable)).then_some(())).await;
 }

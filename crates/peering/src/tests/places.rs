@@ -57,7 +57,7 @@ async fn the_socket_file_is_preferred_and_tcp_is_the_fallback() {
     listener.closed().await;
 
     // The file is gone, as for a session in another container.
-    fs::remove_file(&listener.reach[0]["unix:".len()..]).unwrap();
+    fs::remove_file(socket_path(&listener.reach[0])).unwrap();
     assert!(!dialer.opened().await.is_local());
     assert!(!listener.opened().await.is_local());
 }
@@ -82,7 +82,7 @@ async fn a_new_session_removes_sockets_of_ended_processes() {
     assert!(!path.exists());
     let other = Session::start(2, local(folder.path())).await;
     for session in [&live, &other] {
-        assert!(fs::exists(&session.reach[0]["unix:".len()..]).unwrap());
+        assert!(fs::exists(socket_path(&session.reach[0])).unwrap());
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     drop((live, other));

@@ -23,7 +23,7 @@ async fn refused(dialer: PeeringOptions, listener: PeeringOptions) -> String {
 
 #[tokio::test]
 async fn a_session_with_another_key_is_refused() {
-    let other = PeeringOptions { key: PeeringKey::new([8; 32]), ..options() };
+    let other = PeeringOptions { network_key: Some(PeeringKey::new([8; 32])), ..options() };
     let text = refused(other, remote()).await;
     assert_eq!(text, ": it does not have the master key of this volume");
 }
@@ -37,8 +37,7 @@ async fn a_session_of_another_volume_is_refused() {
 /// The refusals of the listener, for dialers that do not care about the answer.
 #[tokio::test]
 async fn a_listener_closes_connections_without_a_right_proof() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut listener = Session::start(1, local(folder.path())).await;
+    let mut listener = Session::start(1, remote()).await;
     let reach = listener.reach[0].clone();
     listener.links.set_peers(vec![Peer { nonce: nonce(2), reach: Vec::new() }]);
     let other_key = Prover::new(VOLUME, &PeeringKey::new([8; 32]), nonce(2));

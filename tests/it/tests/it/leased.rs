@@ -6,6 +6,7 @@ mod faults;
 mod gap;
 mod histories;
 mod kernel;
+mod keyless;
 mod network;
 
 use std::time::{Duration, Instant};

@@ -48,6 +48,8 @@ pub(crate) struct Setup {
     environment: Vec<(&'static str, String)>,
     /// True if no other process sees its data folder, as on another machine.
     is_apart: bool,
+    /// True if it gets the file of the master key that all gateways share.
+    has_master_key: bool,
 }
 
 impl Setup {
@@ -57,8 +59,19 @@ impl Setup {
         let options = options.iter().map(|&option| option.to_owned()).collect();
         let (folder, shared) = (folder.to_owned(), folder.to_owned());
         let (meta, listen, clock, environment) = (None, None, Vec::new(), Vec::new());
-        let is_apart = false;
-        Setup { folder, shared, meta, blocks, listen, options, clock, environment, is_apart }
+        let (is_apart, has_master_key) = (false, true);
+        Setup {
+            folder,
+            shared,
+            meta,
+            blocks,
+            listen,
+            options,
+            clock,
+            environment,
+            is_apart,
+            has_master_key,
+        }
     }
 
     /// The same with metadata in the store at this URL.
@@ -134,6 +147,11 @@ impl Setup {
         Setup { is_apart: true, ..self }
     }
 
+    /// The same without the master key. Only a mount starts without it.
+    pub(crate) fn without_master_key(self) -> Setup {
+        Setup { has_master_key: false, ..self }
+    }
+
     /// Returns the command that runs the program, without arguments.
     fn program(&self) -> Command {
         let program = std::env::var_os("ASHLAR_BIN")
@@ -160,8 +178,6 @@ impl Setup {
         command_line
             .args(["--blocks", &blocks, "--data-dir"])
             .arg(self.folder.join("data"))
-            .arg("--master-key-file")
-            .arg(self.shared.join("data/master.key"))
             .args(self.meta.iter().flat_map(|url| ["--meta", url]))
             .arg(command)
             .env("ASHLAR_ROOT_USER", USER)
@@ -173,6 +189,9 @@ impl Setup {
             .env("ASHLAR_CREATE", "true")
             .envs(self.environment.iter().cloned())
             .stdin(Stdio::null());
+        if self.has_master_key {
+            command_line.env("ASHLAR_MASTER_KEY_FILE", self.shared.join("data/master.key"));
+        }
         command_line
     }
 

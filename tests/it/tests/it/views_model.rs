@@ -38,7 +38,7 @@ use block::{Encrypting, MemoryBlocks};
 use files::{Files, FilesOptions};
 use keyring::FixedRing;
 use maintained::MaintainedVolume;
-use peering::{PeeringKey, PeeringOptions};
+use peering::PeeringOptions;
 use record::{BucketConfig, Ino, RetentionDefault, RetentionMode, Timestamp, Versioning};
 use sealing::Sealing;
 use store::{MemoryStore, MetaStore};
@@ -209,7 +209,7 @@ impl Shared {
         let volume = open_with(store, blocks.clone(), clock, keys, true).await;
         let options = PeeringOptions {
             volume: volume.record().id,
-            key: PeeringKey::new([7; PeeringKey::BYTES]),
+            network_key: None,
             socket_dir: Some(sockets.path().to_owned()),
             listen: None,
             address: None,

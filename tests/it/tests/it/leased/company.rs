@@ -28,7 +28,7 @@ pub(super) struct Reads {
 }
 
 impl Reads {
-    fn of(metrics: &str) -> Reads {
+    pub(super) fn of(metrics: &str) -> Reads {
         Reads {
             from_cache: metric(metrics, "ashlar_metadata_cached_reads_total "),
             is_leased: metric(metrics, "ashlar_session_reads_from{from=\"leased\"}") == 1,
