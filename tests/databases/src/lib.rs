@@ -1,7 +1,7 @@
 //! PostgreSQL, MariaDB, Redis and etcd as processes that tests start, kill, pause and restart.
 //!
-//! Each server has a reserved port of this machine and its own temporary folder. Its settings make an
-//! acknowledged commit durable. It ends with the value that owns it, or with the process that
+//! Each server has a reserved port of this machine and its own temporary folder. Its settings make
+//! an acknowledged commit durable. It ends with the value that owns it, or with the process that
 //! started it. All waiting has a time limit; a failure panics with the log of the server.
 //!
 //! For example, a test starts a server with `Database::start(Engine::Redis)`, stores data, calls
