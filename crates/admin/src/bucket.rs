@@ -127,7 +127,7 @@ impl Admin {
     /// [`BucketChange::Versioning`] refuses the state, and if the store refuses the change.
     pub async fn set_bucket(&self, name: &str, change: BucketChange) -> Result<(), AdminError> {
         let name = parse(name)?;
-        self.change_joined(&SetBucket { name: name.as_str().as_bytes(), change }).await
+        self.change_joined(&SetBucket { bucket: name.as_str().into(), change }).await
     }
 }
 
@@ -141,7 +141,7 @@ impl Admin {
     pub async fn clear_bucket(&self, name: &str, kind: BucketConfigKind) -> Result<(), AdminError> {
         let name = parse(name)?;
         let set = SetBucketConfig {
-            name: name.as_str().as_bytes(),
+            bucket: name.as_str().into(),
             kind,
             value: None,
             default_retention: None,

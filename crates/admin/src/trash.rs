@@ -44,10 +44,9 @@ impl Admin {
     pub async fn set_trash(&self, name: &str, days: Option<u32>) -> Result<(), AdminError> {
         let bucket = parse(name)?;
         let value = days.map(BucketConfig::of_trash_days);
-        let (name, kind) = (bucket.as_str().as_bytes(), BucketConfigKind::Trash);
         self.change_joined(&SetBucketConfig {
-            name,
-            kind,
+            bucket: bucket.as_str().into(),
+            kind: BucketConfigKind::Trash,
             value: value.as_ref(),
             default_retention: None,
             default_encryption: None,

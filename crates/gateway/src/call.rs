@@ -32,7 +32,7 @@ use s3::{BucketName, Code, CopySource, Fault, ObjectKey, Operation, S3Resource, 
 use volume::{FileOwner, FsError, NamedBucket, Object, Volume, VolumeError};
 
 use crate::documents::DocumentBudgets;
-use crate::http::{DeletedKeys, ExpectedBucket};
+use crate::http::DeletedKeys;
 use crate::place::Place;
 use crate::sending::OutgoingBodies;
 use crate::settings::Settings;
@@ -63,8 +63,6 @@ pub(crate) struct Call<'a> {
     pub(crate) host: &'a RequestHost<'a>,
     /// The permissions that the request requires.
     pub(crate) demanded: &'a Demand,
-    /// The bucket that a view of this process expects under the name.
-    pub(crate) expected: Option<ExpectedBucket>,
     /// The parsed form, if the request is an HTML form upload.
     pub(crate) form: Option<&'a PostObject>,
     /// The number of content bytes that have arrived, without chunk headers and trailers.
@@ -292,16 +290,6 @@ impl<'a> Call<'a> {
         };
         let now = self.rules_of(name).await?;
         if now.ino == rules.ino { Ok(()) } else { Err(no_such_bucket(name)) }
-    }
-
-    /// As [`Call::check_bucket`], but reads the record of the bucket from the metadata store.
-    /// Changes of a bucket's settings call this, because another gateway may have replaced the
-    /// bucket.
-    pub(crate) async fn check_bucket_in_store(&self) -> Result<(), Fault> {
-        let name = self.bucket()?;
-        let now = self.volume.bucket(name.as_str()).await;
-        let now = now.map_err(|error| translate::bucket_fault(name, error))?;
-        if now.ino == self.rules()?.ino { Ok(()) } else { Err(no_such_bucket(name)) }
     }
 
     /// Fails if the client lacks one of the permissions for a step of a multipart upload. A policy

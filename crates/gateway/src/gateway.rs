@@ -373,7 +373,6 @@ impl Gateway {
             headers,
             host,
             demanded: demand,
-            expected: head.extensions.get().copied(),
             form,
             bytes_in: &bytes_in,
             deleted: served.deleted.as_deref(),

@@ -24,6 +24,8 @@ mod publish;
 mod racing;
 mod read;
 mod rename;
+#[cfg(test)]
+mod replaced_bucket;
 mod tagging;
 mod versioning;
 mod write;

@@ -263,8 +263,8 @@ pub const BUCKETS_MAX: u32 = 10_000;
 /// Changes one setting of a bucket. Fails with `NoSuchBucket`, and as [`BucketChange`] says.
 #[derive(Clone, Debug)]
 pub struct SetBucket<'a> {
-    /// The name of the bucket to change.
-    pub name: &'a [u8],
+    /// The bucket to change.
+    pub bucket: NamedBucket<'a>,
     /// The setting to change, with its new value.
     pub change: BucketChange,
 }
@@ -295,7 +295,7 @@ impl Planner for SetBucket<'_> {
     type Output = ();
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<()>, Halt> {
-        let bucket = path::bucket(view, self.name)?;
+        let bucket = path::bucket(view, self.bucket)?;
         let bucket_key = key::bucket(bucket.dentry.ino);
         let value = view.record(&bucket_key)?.ok_or(FsError::NoSuchBucket)?;
         let mut settings = decode(&bucket_key, &value, Bucket::decode)?;
@@ -438,8 +438,8 @@ impl Planner for SetLifecyclePass<'_> {
 /// needs versioning (else `KeepsNoVersions`).
 #[derive(Clone, Debug)]
 pub struct SetBucketConfig<'a> {
-    /// The bucket's name.
-    pub name: &'a [u8],
+    /// The bucket to configure.
+    pub bucket: NamedBucket<'a>,
     /// The kind of configuration.
     pub kind: BucketConfigKind,
     /// The new configuration; `None` removes it.
@@ -454,7 +454,7 @@ impl Planner for SetBucketConfig<'_> {
     type Output = ();
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<()>, Halt> {
-        let bucket = path::bucket(view, self.name)?;
+        let bucket = path::bucket(view, self.bucket)?;
         let (ino, config_key) =
             (bucket.dentry.ino, key::bucket_config(bucket.dentry.ino, self.kind));
         let bucket_key = key::bucket(ino);

@@ -16,7 +16,7 @@
 use record::{Ino, Orphan, Part, Upload, UploadState, key};
 use store::{Guard, Key, Plan, Value, Write};
 
-use crate::path::{self, Bound};
+use crate::path::{self, Bound, NamedBucket};
 use crate::run::{Env, Planner, Step};
 use crate::stage::guard_unused;
 use crate::view::after;
@@ -44,8 +44,8 @@ pub struct FoundUpload {
 /// The name of an upload: the bucket, the object key, and a random id.
 #[derive(Clone, Copy, Debug)]
 pub struct UploadName<'a> {
-    /// The name of the bucket.
-    pub bucket: &'a [u8],
+    /// The bucket.
+    pub bucket: NamedBucket<'a>,
     /// The object key.
     pub object: &'a [u8],
     /// The random id by which the client names the upload.

@@ -35,8 +35,8 @@ pub(super) async fn put_bucket(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
         return Ok(S3Response::empty(StatusCode::OK));
     };
     let (name, config) = (call.bucket()?, BucketConfig::of_acl(&acl));
-    call.check_bucket_in_store().await?;
-    let set = call.volume.set_bucket_config(name.as_str(), BucketConfigKind::Acl, Some(&config));
+    let bucket = call.named_bucket()?;
+    let set = call.volume.set_bucket_config(bucket, BucketConfigKind::Acl, Some(&config));
     set.await.map_err(|error| translate::bucket_fault(name, error))?;
     Ok(S3Response::empty(StatusCode::OK))
 }

@@ -6,10 +6,10 @@ use record::{BucketConfig, BucketConfigKind, ObjectOwnership, Versioning};
 use s3::request::{CreateBucket, ListBuckets};
 use s3::response::{BucketEntry, ListBucketsOutput, LocationConstraint};
 use s3::{Code, Fault};
-use volume::{BucketStat, FsError, NamedBucket, NewBucket, VolumeError};
+use volume::{BucketStat, FsError, NewBucket, VolumeError};
 
 use crate::call::Call;
-use crate::http::{ExpectedBucket, HttpBody};
+use crate::http::HttpBody;
 use crate::receive::document;
 use crate::response::S3Response;
 use crate::translate::{self, time};
@@ -121,9 +121,7 @@ pub(super) async fn head(call: &Call<'_>) -> Result<S3Response, Fault> {
 
 pub(super) async fn delete(call: &Call<'_>) -> Result<S3Response, Fault> {
     let bucket = call.bucket()?;
-    let name = bucket.as_str().as_bytes();
-    let named = NamedBucket { name, ino: call.expected.map(|ExpectedBucket(ino)| ino) };
-    let deleted = call.volume.delete_bucket(named).await;
+    let deleted = call.volume.delete_bucket(call.named_bucket()?).await;
     deleted.map_err(|error| translate::bucket_fault(bucket, error))?;
     Ok(S3Response::empty(StatusCode::NO_CONTENT))
 }

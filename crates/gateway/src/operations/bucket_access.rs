@@ -240,8 +240,7 @@ pub(super) async fn set(
         return Err(Fault::too_long(CONFIG_BYTES_MAX));
     }
     let (name, config) = (call.bucket()?, document.map(|bytes| BucketConfig { bytes }));
-    call.check_bucket_in_store().await?;
-    let set = call.volume.set_bucket_config(name.as_str(), kind, config.as_ref());
+    let set = call.volume.set_bucket_config(call.named_bucket()?, kind, config.as_ref());
     set.await.map_err(|error| translate::bucket_fault(name, error))?;
     Ok(S3Response::empty(StatusCode::NO_CONTENT))
 }
@@ -252,8 +251,7 @@ async fn change_bucket(
     status: StatusCode,
 ) -> Result<S3Response, Fault> {
     let name = call.bucket()?;
-    call.check_bucket_in_store().await?;
-    let set = call.volume.set_bucket(name.as_str(), change).await;
+    let set = call.volume.set_bucket(call.named_bucket()?, change).await;
     set.map_err(|error| translate::bucket_fault(name, error))?;
     Ok(S3Response::empty(status))
 }

@@ -43,17 +43,16 @@ pub(super) async fn put(call: &Call<'_>, body: HttpBody) -> Result<S3Response, F
         call.volume.content_keys(mode.as_ref()).await.map_err(translate::fault)?;
     }
     let (name, bytes) = (call.bucket()?, Bytes::from(requested.to_xml()));
-    call.check_bucket_in_store().await?;
     let config = BucketConfig { bytes };
-    let set = call.volume.set_default_encryption(name.as_str(), Some((&config, mode.as_ref())));
+    let set =
+        call.volume.set_default_encryption(call.named_bucket()?, Some((&config, mode.as_ref())));
     set.await.map_err(|error| translate::bucket_fault(name, error))?;
     Ok(S3Response::empty(StatusCode::OK))
 }
 
 pub(super) async fn delete(call: &Call<'_>) -> Result<S3Response, Fault> {
     let name = call.bucket()?;
-    call.check_bucket_in_store().await?;
-    let set = call.volume.set_default_encryption(name.as_str(), None);
+    let set = call.volume.set_default_encryption(call.named_bucket()?, None);
     set.await.map_err(|error| translate::bucket_fault(name, error))?;
     Ok(S3Response::empty(StatusCode::NO_CONTENT))
 }

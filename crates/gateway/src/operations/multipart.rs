@@ -53,7 +53,8 @@ pub(super) async fn create(call: &Call<'_>) -> Result<S3Response, Fault> {
         asked: RequestFacts::upload_headers(call.fields()),
         encryption: mode.encryption().cloned(),
     };
-    let created = call.volume.create_upload(bucket.as_str(), key.as_str().as_bytes(), new);
+    let named = call.named_bucket()?;
+    let created = call.volume.create_upload(named, key.as_str().as_bytes(), new);
     let id = created.await.map_err(translate::fault)?;
     let output = CreateMultipartUploadOutput {
         bucket: bucket.to_string(),

@@ -41,8 +41,8 @@ pub(super) async fn put_bucket(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
         days: default.period.days(),
     });
     let (name, bytes) = (call.bucket()?, Bytes::from(requested.to_xml()));
-    call.check_bucket_in_store().await?;
-    match call.volume.set_object_lock(name.as_str(), &BucketConfig { bytes }, default).await {
+    match call.volume.set_object_lock(call.named_bucket()?, &BucketConfig { bytes }, default).await
+    {
         Ok(()) => Ok(S3Response::empty(StatusCode::OK)),
         Err(VolumeError::Fs(FsError::KeepsNoVersions)) => Err(Fault::because(
             Code::InvalidBucketState,

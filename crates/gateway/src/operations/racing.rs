@@ -19,8 +19,8 @@ use record::{
     Timestamp, Versioning,
 };
 use volume::{
-    FileOwner, NewBucket, NewObject, Object, ObjectChange, VersionRef, Volume, VolumeOptions,
-    WriteCondition,
+    BucketStat, FileOwner, NewBucket, NewObject, Object, ObjectChange, VersionRef, Volume,
+    VolumeOptions, WriteCondition,
 };
 
 use crate::http::{BoxError, HttpBody, Served};
@@ -33,6 +33,8 @@ pub(super) enum Meanwhile {
     Replaces(&'static str),
     /// It sets the tag `team` of the object to this value.
     Retags(&'static str),
+    /// It replaces the bucket by an empty one without a policy.
+    ReplacesBucket,
 }
 
 /// A second gateway that changes the object between the check of permissions and the commit of the
@@ -55,6 +57,11 @@ impl Interruption for Rival {
                 let tags = tags(team);
                 let change = ObjectChange::Tags(&tags);
                 self.volume.change_object("bkt", b"k", None, None, change).await.unwrap();
+            }
+            Meanwhile::ReplacesBucket => {
+                empty(&self.volume).await;
+                self.volume.delete_bucket("bkt").await.unwrap();
+                new_bucket(&self.volume, "bkt").await;
             }
         }
         self.changes.fetch_add(1, Ordering::SeqCst);
@@ -85,8 +92,20 @@ async fn put(volume: &Volume, team: &str, mark: u8) -> Option<VersionRef> {
     volume.put("bkt", b"k", body, new, WriteCondition::None).await.unwrap().version
 }
 
-/// A bucket with the object `k` of team `a`. Anonymous clients may change and delete all objects
-/// except those of team `b`. The rival gateway changes the object at a commit.
+/// Creates a bucket, as [`Meanwhile::ReplacesBucket`] does.
+async fn new_bucket(volume: &Volume, name: &str) -> BucketStat {
+    volume.create_bucket(name, &NewBucket::owned_by(&owner())).await.unwrap();
+    volume.bucket(name).await.unwrap()
+}
+
+/// Deletes the object `k`, if it exists.
+async fn empty(volume: &Volume) {
+    volume.delete("bkt", vec![(b"k".to_vec(), None)]).await.unwrap();
+}
+
+/// A bucket with the object `k` of team `a`. Anonymous clients may change the bucket, and change and
+/// delete all objects except those of team `b`. The rival gateway changes the object or the bucket
+/// at a commit.
 pub(super) struct World {
     gateway: Arc<Gateway>,
     store: Arc<Faulty>,
@@ -112,7 +131,8 @@ impl World {
             other.set_object_lock("bkt", &lock, None).await.unwrap();
         }
         let policy = r#"{"Version":"2012-10-17","Statement":[{
-            "Effect":"Allow","Principal":"*","Action":"s3:*","Resource":"arn:aws:s3:::bkt/*"},{
+            "Effect":"Allow","Principal":"*","Action":"s3:*",
+            "Resource":["arn:aws:s3:::bkt","arn:aws:s3:::bkt/*"]},{
             "Effect":"Deny","Principal":"*","Action":"s3:*","Resource":"arn:aws:s3:::bkt/*",
             "Condition":{"StringEquals":{"s3:ExistingObjectTag/team":"b"}}}]}"#;
         let policy = BucketConfig { bytes: policy.into() };
@@ -214,6 +234,21 @@ impl World {
     /// Returns the headers, tags and lock of the current object.
     pub(super) async fn kept(&self) -> ObjectHeaders {
         self.find().await.unwrap().file().object.clone()
+    }
+
+    /// Creates a bucket, as [`Meanwhile::ReplacesBucket`] does.
+    pub(super) async fn new_bucket(&self, name: &str) -> BucketStat {
+        new_bucket(&self.rival.volume, name).await
+    }
+
+    /// Deletes the object, so that the bucket can be deleted.
+    pub(super) async fn empty(&self) {
+        empty(&self.rival.volume).await;
+    }
+
+    /// Returns the volume of the rival gateway.
+    pub(super) fn volume(&self) -> &Volume {
+        &self.rival.volume
     }
 
     /// Returns the object, if it exists.

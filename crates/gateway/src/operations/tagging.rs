@@ -67,9 +67,7 @@ pub(super) async fn delete_bucket(call: &Call<'_>) -> Result<S3Response, Fault> 
 }
 
 async fn set_bucket(call: &Call<'_>, tags: TagSet) -> Result<S3Response, Fault> {
-    let name = call.bucket()?.as_str();
-    call.check_bucket_in_store().await?;
-    let set = call.volume.set_bucket_tags(name, tags.as_slice());
+    let set = call.volume.set_bucket_tags(call.named_bucket()?, tags.as_slice());
     set.await.map_err(translate::fault)?;
     Ok(S3Response::empty(StatusCode::NO_CONTENT))
 }

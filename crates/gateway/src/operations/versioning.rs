@@ -32,9 +32,8 @@ pub(super) async fn put(call: &Call<'_>, body: HttpBody) -> Result<S3Response, F
         None => return Err(Code::MalformedXML.into()),
     };
     let name = call.bucket()?;
-    call.check_bucket_in_store().await?;
     let change = BucketChange::Versioning(versioning);
-    match call.volume.set_bucket(name.as_str(), change).await {
+    match call.volume.set_bucket(call.named_bucket()?, change).await {
         Ok(()) => Ok(S3Response::empty(StatusCode::OK)),
         Err(VolumeError::Fs(FsError::Locked)) => Err(Fault::because(
             Code::InvalidBucketState,

@@ -9,7 +9,7 @@ use crate::world::{B, KEPT, World, at, empty};
 fn set_default(world: &World, mode: Option<&Encryption>) {
     let config = BucketConfig { bytes: b"mode"[..].into() };
     let set = SetBucketConfig {
-        name: b"b",
+        bucket: b"b".into(),
         kind: BucketConfigKind::Encryption,
         value: mode.map(|_| &config),
         default_retention: None,

@@ -51,7 +51,7 @@ fn directory_is_not_moved_once_the_bucket_has_object_lock() {
         }
         world.names(B, 9);
         let allow = SetBucketConfig {
-            name: b"b",
+            bucket: b"b".into(),
             kind: BucketConfigKind::ObjectLock,
             value: Some(&BucketConfig { bytes: b"locks"[..].into() }),
             default_retention: None,

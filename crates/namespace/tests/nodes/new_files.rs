@@ -41,7 +41,7 @@ fn commit(
 
 fn quota(world: &World, bytes: Option<u64>, objects: Option<u64>) {
     let change = BucketChange::Quota(Quota { bytes, objects });
-    world.run(&SetBucket { name: b"b", change }).unwrap();
+    world.run(&SetBucket { bucket: b"b".into(), change }).unwrap();
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn bucket_with_a_quota_or_kept_versions_creates_at_once() {
     let world = World::new();
     quota(&world, None, Some(9));
     assert_eq!(decide(&world, &at(B, "f")), Ok(None));
-    world.run(&SetBucket { name: b"b", change: BucketChange::NoQuota }).unwrap();
+    world.run(&SetBucket { bucket: b"b".into(), change: BucketChange::NoQuota }).unwrap();
     assert!(decide(&world, &at(B, "f")).unwrap().is_some());
     for versioning in [Versioning::Enabled, Versioning::Suspended, Versioning::Trash] {
         let world = world_with(versioning);
@@ -162,7 +162,7 @@ fn bucket_that_has_changed_since_the_decision_takes_the_empty_file_only() {
         let (world, name) = (World::new(), at(B, "f"));
         let decided = decide(&world, &name).unwrap().unwrap();
         let shown = format!("{change:?}");
-        world.run(&SetBucket { name: b"b", change }).unwrap();
+        world.run(&SetBucket { bucket: b"b".into(), change }).unwrap();
         let refused = commit(&world, &name, &decided, 7, &KEPT);
         assert_eq!(refused.unwrap_err(), FsError::ContentReplaced, "{shown}");
         commit(&world, &name, &decided, 0, &KEPT).unwrap();

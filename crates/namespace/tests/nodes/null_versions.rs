@@ -16,7 +16,7 @@ fn moved() -> (World, Ino, Ino) {
     let noncurrent = world.put(b"d/k", 3);
     let current = world.put(b"e/k", 4);
     let change = BucketChange::Versioning(Versioning::Enabled);
-    world.run(&SetBucket { name: b"b", change }).unwrap();
+    world.run(&SetBucket { bucket: b"b".into(), change }).unwrap();
     world.put(b"d/k", 5);
     assert_eq!(null(&world), noncurrent);
     world.delete(&[b"d/k"]);
@@ -73,8 +73,10 @@ fn legal_hold_of_the_null_version_is_that_of_the_current_one() {
 fn replaced_null_version_stays_the_null_version() {
     let world = World::new();
     let path = &Path::new(b"b", b"k");
-    let change =
-        |versioning| SetBucket { name: b"b", change: BucketChange::Versioning(versioning) };
+    let change = |versioning| SetBucket {
+        bucket: b"b".into(),
+        change: BucketChange::Versioning(versioning),
+    };
     world.put(b"k", 1);
     world.run(&change(Versioning::Enabled)).unwrap();
     world.put(b"k", 2);

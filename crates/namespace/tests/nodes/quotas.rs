@@ -9,7 +9,7 @@ use crate::world::{B, Cost, World, at, inline, object_of, publish};
 
 fn bound(world: &World, bytes: Option<u64>, objects: Option<u64>) {
     let change = BucketChange::Quota(Quota { bytes, objects });
-    world.run(&SetBucket { name: b"b", change }).unwrap();
+    world.run(&SetBucket { bucket: b"b".into(), change }).unwrap();
 }
 
 fn put(world: &World, object: &str, size: usize) -> (Result<Published, FsError>, Cost) {
@@ -39,7 +39,7 @@ fn bucket_accepts_objects_up_to_its_quota() {
     assert_eq!(world.delete(&[b"d/b"]), [Ok(true)]);
     assert!(is_put(&world, "c", 1) && !is_put(&world, "h", 1));
     assert_eq!(world.keys(), ["a", "c"]);
-    world.run(&SetBucket { name: b"b", change: BucketChange::NoQuota }).unwrap();
+    world.run(&SetBucket { bucket: b"b".into(), change: BucketChange::NoQuota }).unwrap();
     assert!(is_put(&world, "h", 1));
     world.audit();
 }

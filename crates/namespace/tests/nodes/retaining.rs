@@ -16,7 +16,7 @@ const MONTH: RetentionDefault = RetentionDefault { mode: RetentionMode::Governan
 /// Sets the default retention, as another session: the hints of this one do not change.
 fn set_default(world: &World, default_retention: Option<RetentionDefault>) {
     let set = SetBucketConfig {
-        name: b"b",
+        bucket: b"b".into(),
         kind: BucketConfigKind::ObjectLock,
         value: Some(&BucketConfig { bytes: b"locks"[..].into() }),
         default_retention,

@@ -35,7 +35,9 @@ const KEPT_AS_IT_IS: Answer = Refused(FsError::VersionKept);
 
 pub(super) fn world_with(versioning: Versioning) -> World {
     let world = World::new();
-    world.run(&SetBucket { name: b"b", change: BucketChange::Versioning(versioning) }).unwrap();
+    world
+        .run(&SetBucket { bucket: b"b".into(), change: BucketChange::Versioning(versioning) })
+        .unwrap();
     world
 }
 
@@ -456,11 +458,11 @@ fn replacing_a_null_version_subtracts_its_bytes() {
         let world = world_with(Versioning::Suspended);
         world.put(b"a", 3);
         let versioning = BucketChange::Versioning(Versioning::Enabled);
-        world.run(&SetBucket { name: b"b", change: versioning }).unwrap();
+        world.run(&SetBucket { bucket: b"b".into(), change: versioning }).unwrap();
         world.unlink(B, "a").unwrap();
         let ino = world.put(b"b", 5);
         let versioning = BucketChange::Versioning(Versioning::Suspended);
-        world.run(&SetBucket { name: b"b", change: versioning }).unwrap();
+        world.run(&SetBucket { bucket: b"b".into(), change: versioning }).unwrap();
         if act == "make" {
             world.file(B, "a", 0);
         } else {

@@ -233,7 +233,7 @@ impl Prepared {
     /// Starts the operation, and lends it to `body`, which runs it step by step.
     pub(crate) fn begin<R>(&self, hints: &dyn Hints, body: impl FnOnce(&mut dyn Actor) -> R) -> R {
         let env = self.env;
-        let name = UploadName { bucket: b"b", object: &self.object(), id: ID };
+        let name = UploadName { bucket: b"b".into(), object: &self.object(), id: ID };
         match &self.act {
             Act::Put { condition, .. } => {
                 let publish = self.publish(condition);
@@ -497,5 +497,11 @@ where
 
 fn configure_tags(value: Option<&BucketConfig>) -> SetBucketConfig<'_> {
     let (name, kind) = (&b"b"[..], BucketConfigKind::Tags);
-    SetBucketConfig { name, kind, value, default_retention: None, default_encryption: None }
+    SetBucketConfig {
+        bucket: name.into(),
+        kind,
+        value,
+        default_retention: None,
+        default_encryption: None,
+    }
 }

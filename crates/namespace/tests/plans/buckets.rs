@@ -45,14 +45,14 @@ fn bucket_is_created_once_and_found() {
     assert_eq!((world.cold(&find).0, world.cold(&find).1), (Ok(found), cost(2, 0)));
     assert_eq!(world.cold(&FindBucket { name: b"two" }).0, Err(FsError::NoSuchBucket));
 
-    let set = |change| SetBucket { name: b"one", change };
+    let set = |change| SetBucket { bucket: b"one".into(), change };
     // A change leaves the other settings alone.
     assert_eq!(world.cold(&set(BucketChange::OpaqueTags(true))), (Ok(()), cost(2, 1)));
     let opaque = Bucket { opaque_tags: true, ..settings.clone() };
     assert_eq!(world.cold(&find).0.unwrap().settings, opaque);
     assert_eq!(world.cold(&set(BucketChange::OpaqueTags(false))).0, Ok(()));
     assert_eq!(world.cold(&find).0.unwrap().settings, settings);
-    let absent = SetBucket { name: b"two", change: BucketChange::OpaqueTags(true) };
+    let absent = SetBucket { bucket: b"two".into(), change: BucketChange::OpaqueTags(true) };
     assert_eq!(world.cold(&absent).0, Err(FsError::NoSuchBucket));
 }
 
@@ -64,7 +64,7 @@ fn bucket_configuration_is_found_replaced_and_removed() {
     let config = |value: &str| BucketConfig::of_tags(&[("k".to_owned(), value.to_owned())]);
     let set = |value: Option<&BucketConfig>| {
         world.warm(&SetBucketConfig {
-            name: b"b",
+            bucket: b"b".into(),
             kind,
             value,
             default_retention: None,
@@ -91,7 +91,7 @@ fn bucket_configuration_is_found_replaced_and_removed() {
 
     let (other, value) = (&b"other"[..], &config("v"));
     let absent = SetBucketConfig {
-        name: other,
+        bucket: other.into(),
         kind,
         value: Some(value),
         default_retention: None,

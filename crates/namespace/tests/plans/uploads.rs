@@ -1,9 +1,9 @@
 //! Uploads: creating, adding parts, completing, aborting and listing; and staging.
 
 use namespace::{
-    AbortUpload, Assumption, CreateUpload, FindUpload, FsError, ListUploads, Publish, PutPart,
-    ReadParts, Stage, TRANSMISSIONS_MAX, Unstage, UploadName, UploadsAfter, WriteCondition,
-    end_upload,
+    AbortUpload, Assumption, CreateUpload, FindUpload, FsError, ListUploads, NamedBucket, Publish,
+    PutPart, ReadParts, Stage, TRANSMISSIONS_MAX, Unstage, UploadName, UploadsAfter,
+    WriteCondition, end_upload,
 };
 use record::{Ino, Part, Timestamp, Upload, UploadState, key};
 use store::Write;
@@ -12,7 +12,7 @@ use crate::acts::{ID, part, upload};
 use crate::world::{Cost, World, cost, file, path, tag};
 
 fn name(object: &[u8]) -> UploadName<'_> {
-    UploadName { bucket: b"b", object, id: ID }
+    UploadName { bucket: b"b".into(), object, id: ID }
 }
 
 /// Creates an upload. Returns the number of the partition of its parts.
@@ -22,6 +22,18 @@ pub(crate) fn begin(world: &World, object: &[u8], id: [u8; 16]) -> Ino {
     let (answer, spent) = world.warm(&CreateUpload { name, upload: &upload(ino) });
     assert_eq!((answer, spent), (Ok(()), cost(0, 1)));
     ino
+}
+
+/// The caller has looked at another bucket, which had the name before.
+#[test]
+fn upload_of_a_replaced_bucket_does_not_begin() {
+    let world = World::new();
+    let other = NamedBucket { name: b"b", ino: Some(world.ino()) };
+    let name = UploadName { bucket: other, ..name(b"a") };
+    let create = CreateUpload { name, upload: &upload(world.ino()) };
+    assert_eq!(world.warm(&create).0, Err(FsError::NoSuchBucket));
+    let list = ListUploads { bucket: b"b", prefix: b"", after: None, limit: 10 };
+    assert!(world.warm(&list).0.unwrap().0.is_empty());
 }
 
 fn put_part(world: &World, object: &[u8], number: u16, size: u64) -> (Result<Ino, FsError>, Cost) {

@@ -226,12 +226,12 @@ impl Volume {
     /// Sets one configuration of a bucket; `None` removes it.
     pub async fn set_bucket_config(
         &self,
-        name: &str,
+        bucket: impl Into<NamedBucket<'_>>,
         kind: BucketConfigKind,
         value: Option<&BucketConfig>,
     ) -> Result<(), VolumeError> {
         self.configure(SetBucketConfig {
-            name: name.as_bytes(),
+            bucket: bucket.into(),
             kind,
             value,
             default_retention: None,
@@ -243,12 +243,12 @@ impl Volume {
     /// Sets the object lock configuration of a bucket with its default retention.
     pub async fn set_object_lock(
         &self,
-        name: &str,
+        bucket: impl Into<NamedBucket<'_>>,
         config: &BucketConfig,
         default_retention: Option<RetentionDefault>,
     ) -> Result<(), VolumeError> {
         self.configure(SetBucketConfig {
-            name: name.as_bytes(),
+            bucket: bucket.into(),
             kind: BucketConfigKind::ObjectLock,
             value: Some(config),
             default_retention,
@@ -261,11 +261,11 @@ impl Volume {
     /// has one. `None` removes both.
     pub async fn set_default_encryption(
         &self,
-        name: &str,
+        bucket: impl Into<NamedBucket<'_>>,
         default: Option<(&BucketConfig, Option<&Encryption>)>,
     ) -> Result<(), VolumeError> {
         self.configure(SetBucketConfig {
-            name: name.as_bytes(),
+            bucket: bucket.into(),
             kind: BucketConfigKind::Encryption,
             value: default.map(|(config, _)| config),
             default_retention: None,
@@ -291,8 +291,12 @@ impl Volume {
     }
 
     /// Changes a bucket's settings.
-    pub async fn set_bucket(&self, name: &str, change: BucketChange) -> Result<(), VolumeError> {
-        self.session.run(&SetBucket { name: name.as_bytes(), change }).await
+    pub async fn set_bucket(
+        &self,
+        bucket: impl Into<NamedBucket<'_>>,
+        change: BucketChange,
+    ) -> Result<(), VolumeError> {
+        self.session.run(&SetBucket { bucket: bucket.into(), change }).await
     }
 
     /// Returns a bucket's tags.
@@ -307,10 +311,10 @@ impl Volume {
     /// Replaces a bucket's tags; an empty list removes them.
     pub async fn set_bucket_tags(
         &self,
-        name: &str,
+        bucket: impl Into<NamedBucket<'_>>,
         tags: &[(String, String)],
     ) -> Result<(), VolumeError> {
         let config = (!tags.is_empty()).then(|| BucketConfig::of_tags(tags));
-        self.set_bucket_config(name, BucketConfigKind::Tags, config.as_ref()).await
+        self.set_bucket_config(bucket, BucketConfigKind::Tags, config.as_ref()).await
     }
 }

@@ -155,16 +155,20 @@ pub struct Completed {
     pub encryption: Option<Encryption>,
 }
 
-pub(super) fn name<'a>(bucket: &'a str, key: &'a [u8], id: UploadId) -> UploadName<'a> {
-    UploadName { bucket: bucket.as_bytes(), object: key, id: id.0 }
+pub(super) fn name<'a>(
+    bucket: impl Into<NamedBucket<'a>>,
+    key: &'a [u8],
+    id: UploadId,
+) -> UploadName<'a> {
+    UploadName { bucket: bucket.into(), object: key, id: id.0 }
 }
 
 impl Volume {
     /// Begins an upload of an object with this key. Returns the upload's id.
-    pub async fn create_upload(
+    pub async fn create_upload<'a>(
         &self,
-        bucket: &str,
-        key: &[u8],
+        bucket: impl Into<NamedBucket<'a>>,
+        key: &'a [u8],
         new: NewUpload,
     ) -> Result<UploadId, VolumeError> {
         let random: [u8; 8] = random()?;
@@ -189,7 +193,8 @@ impl Volume {
             state: UploadState::Open,
         };
         let id = UploadId(id);
-        self.session.run(&CreateUpload { name: name(bucket, key, id), upload: &upload }).await?;
+        let name = name(bucket, key, id);
+        self.session.run(&CreateUpload { name, upload: &upload }).await?;
         Ok(id)
     }
 

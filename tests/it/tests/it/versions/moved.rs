@@ -19,10 +19,10 @@ const RULES: &[u8] = b"<LifecycleConfiguration/>";
 pub(crate) async fn set(volume: &Volume) {
     for (bucket, bytes) in BUCKETS.iter().zip([1 << 30, 1 << 40]) {
         let quota = Quota { bytes: Some(bytes), objects: Some(1_000) };
-        volume.set_bucket(bucket, BucketChange::Quota(quota)).await.expect("a quota");
+        volume.set_bucket(*bucket, BucketChange::Quota(quota)).await.expect("a quota");
         let rules = BucketConfig { bytes: RULES.into() };
         let kind = BucketConfigKind::Lifecycle;
-        volume.set_bucket_config(bucket, kind, Some(&rules)).await.expect("rules");
+        volume.set_bucket_config(*bucket, kind, Some(&rules)).await.expect("rules");
     }
 }
 
