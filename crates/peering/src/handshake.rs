@@ -15,9 +15,9 @@
 //! proof back fails at the label.
 //!
 //! There are two kinds of connections. Over TCP the key is a secret that follows from the volume's
-//! master key. Through a socket file the key follows from the volume's id, which is no secret: there
-//! the kernel says who the other side is. Only the user of the listener and root can open the file,
-//! and the dialer compares the user of the listener with the one in the session's record.
+//! master key. Through a socket file the key follows from the volume's id, which is no secret:
+//! there the kernel says who the other side is. Only the user of the listener and root can open the
+//! file, and the dialer compares the user of the listener with the one in the session's record.
 //!
 //! Invariant: until both proofs are verified, a side reads only messages of these fixed lengths.
 //!

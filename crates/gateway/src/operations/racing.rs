@@ -103,9 +103,9 @@ async fn empty(volume: &Volume) {
     volume.delete("bkt", vec![(b"k".to_vec(), None)]).await.unwrap();
 }
 
-/// A bucket with the object `k` of team `a`. Anonymous clients may change the bucket, and change and
-/// delete all objects except those of team `b`. The rival gateway changes the object or the bucket
-/// at a commit.
+/// A bucket with the object `k` of team `a`. Anonymous clients may change the bucket, and change
+/// and delete all objects except those of team `b`. The rival gateway changes the object or the
+/// bucket at a commit.
 pub(super) struct World {
     gateway: Arc<Gateway>,
     store: Arc<Faulty>,
