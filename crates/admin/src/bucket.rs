@@ -4,8 +4,8 @@
 //! the policy with [`Admin::clear_bucket`].
 
 use namespace::{
-    BucketChange, BucketConfigs, FindBucket, FindBucketConfigs, FoundBucket, ReadBuckets,
-    SetBucket, SetBucketConfig,
+    BucketChange, BucketConfigs, FindBucket, FindBucketConfigs, FoundBucket, NamedBucket,
+    ReadBuckets, SetBucket, SetBucketConfig,
 };
 use record::BucketConfigKind;
 use record::key::{self, CounterKind};
@@ -128,6 +128,20 @@ impl Admin {
     pub async fn set_bucket(&self, name: &str, change: BucketChange) -> Result<(), AdminError> {
         let name = parse(name)?;
         self.change_joined(&SetBucket { bucket: name.as_str().into(), change }).await
+    }
+
+    /// Changes one setting of a bucket that was found before, as [`Admin::set_bucket`].
+    ///
+    /// # Errors
+    /// Those of [`Admin::set_bucket`]; [`AdminError::NoSuchBucket`] also if another bucket has the
+    /// name now.
+    pub async fn set_found_bucket(
+        &self,
+        found: &FoundBucket,
+        change: BucketChange,
+    ) -> Result<(), AdminError> {
+        let bucket = NamedBucket { name: &found.name, ino: Some(found.ino) };
+        self.change_joined(&SetBucket { bucket, change }).await
     }
 }
 

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use block::BlockStore;
-use namespace::FsError;
+use namespace::{FsError, NamedBucket};
+use record::Ino;
 use session::VolumeError;
 use volume::{ForkWatch, Forked, Volume, VolumeOptions};
 
@@ -21,6 +22,9 @@ use crate::{Admin, AdminError};
 pub struct BucketFork<'a> {
     /// The name of the existing bucket.
     pub source: &'a str,
+    /// The inode number that the existing bucket must have, if the permissions of a client were
+    /// checked for it.
+    pub source_ino: Option<Ino>,
     /// The name of the new bucket.
     pub target: &'a str,
     /// True if no other process uses the metadata store. Open sessions then belong to processes
@@ -47,7 +51,8 @@ impl Admin {
         let (source, target) = (parse(fork.source)?, parse(fork.target)?);
         self.check_volume().await?;
         let opened = self.volume(blocks, fork.sole).await?;
-        let forking = opened.volume.fork_bucket(source.as_str(), target.as_str(), watch);
+        let source = NamedBucket { name: source.as_str().as_bytes(), ino: fork.source_ino };
+        let forking = opened.volume.fork_bucket(source, target.as_str(), watch);
         let forked = until_stopped(forking, stop).await;
         // The session ends before the result is returned, also after an error.
         opened.close().await;

@@ -83,7 +83,7 @@ impl Admin {
             let nonce = session_in_key(&entry.key)
                 .ok_or_else(|| AdminError::Corrupt(format!("{:?} names no session", entry.key)))?;
             let record = SessionRecord::decode(&entry.key, &entry.value);
-            let SessionRecord { began, place, reach, facts } =
+            let SessionRecord { began, place, reach, facts, socket_secret: _ } =
                 record.map_err(|error| corrupt(&entry.key, &error))?;
             let reads = beats.get(&Some(nonce)).cloned().unwrap_or_default();
             Ok(OpenSession { nonce, place, began, reads, reach, facts })

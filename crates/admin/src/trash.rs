@@ -62,7 +62,7 @@ impl Admin {
     pub async fn trash_days(&self, name: &str) -> Result<Option<u32>, AdminError> {
         let bucket = parse(name)?;
         let (name, kind) = (bucket.as_str().as_bytes(), BucketConfigKind::Trash);
-        let config = self.look(&FindBucketConfig { name, kind }).await?;
+        let config = self.look(&FindBucketConfig { bucket: name.into(), kind }).await?;
         let days = config.map(|config| config.trash_days()).transpose();
         days.map_err(|error| AdminError::Corrupt(format!("the days of a trash: {error}")))
     }

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::admin::{AdminError, JobEnd, JobOrder, NewJob};
+use gateway::ExpectedBucket;
 use identity::Identity;
 use record::{JobKind, JobState, Nonce};
 use tokio_util::sync::CancellationToken;
@@ -52,7 +53,7 @@ pub(crate) enum Work {
     /// Deletes or counts blocks without a reference.
     Collect(::admin::SweepOptions),
     /// Creates the bucket `target` with the content of `source`.
-    Fork { source: String, target: String },
+    Fork { source: String, expected: ExpectedBucket, target: String },
     /// Reads the objects of a bucket whose keys begin with the prefix.
     Warmup { sender: JobSender, bucket: String, prefix: String },
     /// Writes the metadata to a file.
@@ -82,7 +83,9 @@ impl Work {
                 named("delete", if options.dry_run { "no" } else { "yes" }),
                 ("delete_percent_max".to_owned(), options.share_percent.to_string()),
             ],
-            Work::Fork { source, target } => vec![named("source", source), named("target", target)],
+            Work::Fork { source, target, .. } => {
+                vec![named("source", source), named("target", target)]
+            }
             Work::Warmup { bucket, prefix, .. } => {
                 vec![named("bucket", bucket), named("prefix", prefix)]
             }
@@ -191,7 +194,9 @@ async fn carry_out(
     match work {
         Work::Check => check::run(parts, progress).await,
         Work::Collect(options) => collect::run(parts, options).await,
-        Work::Fork { source, target } => fork::run(parts, (&source, &target), progress).await,
+        Work::Fork { source, expected, target } => {
+            fork::run(parts, (&source, expected, &target), progress).await
+        }
         Work::Warmup { sender, bucket, prefix } => {
             warmup::run(parts, &sender, (&bucket, &prefix), progress).await
         }

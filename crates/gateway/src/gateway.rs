@@ -277,6 +277,14 @@ impl Gateway {
         // A bucket that is being created has no rules yet; the policies of the sender decide alone.
         let name = resource.bucket().filter(|_| operation != Operation::CreateBucket);
         let Some(name) = name else { return Ok(None) };
+        if matches!(resource, S3Resource::Bucket(_))
+            && (head.method == Method::PUT || head.method == Method::DELETE)
+        {
+            // A change of the bucket itself needs the permissions of the present bucket. The cached
+            // records may be those of a bucket that another gateway has just replaced.
+            let present = self.volume.bucket(name.as_str()).await;
+            present.map_err(|error| translate::bucket_fault(name, error))?;
+        }
         let rules = self.bucket_rules(name).await?;
         match head.extensions.get() {
             Some(ExpectedBucket(ino)) if rules.ino != *ino => Err(no_such_bucket(name)),

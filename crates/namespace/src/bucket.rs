@@ -340,8 +340,8 @@ fn put_quota(bucket: &path::Bound, quota: Quota) -> Write {
 /// dentry is cached.
 #[derive(Clone, Debug)]
 pub struct FindBucketConfig<'a> {
-    /// The bucket's name.
-    pub name: &'a [u8],
+    /// The bucket.
+    pub bucket: NamedBucket<'a>,
     /// The kind of configuration.
     pub kind: BucketConfigKind,
 }
@@ -350,7 +350,7 @@ impl Planner for FindBucketConfig<'_> {
     type Output = Option<BucketConfig>;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
-        let bucket = path::bucket(view, self.name)?;
+        let bucket = path::bucket(view, self.bucket)?;
         let key = key::bucket_config(bucket.dentry.ino, self.kind);
         let found = view.record(&key)?;
         let config = found.map(|value| decode(&key, &value, BucketConfig::decode)).transpose()?;

@@ -287,8 +287,8 @@ pub enum UploadsAfter {
 /// Lists uploads, sorted by object key, then by id.
 #[derive(Clone, Debug)]
 pub struct ListUploads<'a> {
-    /// The name of the bucket.
-    pub bucket: &'a [u8],
+    /// The bucket.
+    pub bucket: NamedBucket<'a>,
     /// The prefix of the object keys.
     pub prefix: &'a [u8],
     /// The place after which the page starts; `None` for the first page.

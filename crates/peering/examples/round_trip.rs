@@ -46,7 +46,7 @@ impl LinkEvents for Session {
 struct Side {
     runtime: Runtime,
     links: Links,
-    reach: Vec<String>,
+    peer: Peer,
     opened: mpsc::Receiver<Link>,
     acks: mpsc::Receiver<u64>,
 }
@@ -63,13 +63,15 @@ fn start(
     let (links, opened) = mpsc::channel();
     let (sender, acks) = mpsc::channel();
     let session = Arc::new(Session { links, acks: sender });
-    let (links, reach) = runtime.block_on(async {
+    let nonce = Nonce([own; 10]);
+    let (links, peer) = runtime.block_on(async {
         let peering = Peering::bind(options).await?;
-        let reach = peering.reach().to_vec();
-        let links = peering.start(Nonce([own; 10]), &Tasks::new(), session);
-        Ok::<_, peering::PeeringError>((links, reach))
+        let (reach, socket_secret) = (peering.reach().to_vec(), peering.socket_secret());
+        let peer = Peer { nonce, reach, socket_secret };
+        let links = peering.start(nonce, &Tasks::new(), session);
+        Ok::<_, peering::PeeringError>((links, peer))
     })?;
-    Ok(Side { runtime, links, reach, opened, acks })
+    Ok(Side { runtime, links, peer, opened, acks })
 }
 
 fn measure(
@@ -79,7 +81,7 @@ fn measure(
 ) -> Result<(), Box<dyn Error>> {
     let reader = start(1, dir, tcp)?;
     let writer = start(2, None, None)?;
-    writer.links.set_peers(vec![Peer { nonce: Nonce([1; 10]), reach: reader.reach.clone() }]);
+    writer.links.set_peers(vec![reader.peer.clone()]);
     let link = writer.opened.recv_timeout(PATIENCE)?;
     let key = |number: u64| Key::new(Space(b'd'), 7, format!("photos-{number}.jpg").as_bytes());
     let keys: Arc<[Key]> = (0..KEYS).map(key).collect();

@@ -24,6 +24,7 @@ use tracing::debug;
 use crate::address::{self, Address};
 use crate::exchange::{self, ExchangeError};
 use crate::handshake::FrameKeys;
+use crate::peer::Peer;
 use crate::registry::{Failure, Registry};
 use crate::stream;
 use crate::transport::Connection;
@@ -50,24 +51,24 @@ pub(crate) enum Precedence {
     Second,
 }
 
-/// Keeps a link to `peer` until the sender of its addresses is dropped or the session closes.
+/// Keeps a link to a peer until the sender of its addresses is dropped or the session closes.
 pub(crate) async fn keep_linked(
     registry: Arc<Registry>,
-    peer: Nonce,
     precedence: Precedence,
-    mut reach: watch::Receiver<Vec<String>>,
+    mut records: watch::Receiver<Peer>,
 ) {
     let mut backoff = Backoff::new();
     loop {
-        let addresses = reach.borrow_and_update().clone();
+        let record = records.borrow_and_update().clone();
+        let peer = record.nonce;
         let attempt = async {
             until_due(&registry, peer, precedence).await;
-            connect(&registry, peer, &addresses).await
+            connect(&registry, &record).await
         };
         let connected = tokio::select! {
             biased;
             () = registry.stop.cancelled() => return,
-            changed = reach.changed() => match changed {
+            changed = records.changed() => match changed {
                 Ok(()) => { backoff = Backoff::new(); continue }
                 Err(_) => return,
             },
@@ -89,7 +90,7 @@ pub(crate) async fn keep_linked(
         tokio::select! {
             biased;
             () = registry.stop.cancelled() => return,
-            changed = reach.changed() => match changed {
+            changed = records.changed() => match changed {
                 Ok(()) => backoff = Backoff::new(),
                 Err(_) => return,
             },
@@ -121,18 +122,14 @@ fn too_many_links() -> Failure {
 }
 
 /// Connects to the first address that leads to the peer.
-async fn connect(
-    registry: &Registry,
-    peer: Nonce,
-    reach: &[String],
-) -> Result<(Connection, FrameKeys), Failure> {
+async fn connect(registry: &Registry, peer: &Peer) -> Result<(Connection, FrameKeys), Failure> {
     let mut failures: Vec<String> = Vec::new();
-    for address in address::in_order(reach) {
+    for address in address::in_order(&peer.reach) {
         let attempt = timeout(ADDRESS_DEADLINE, connect_to(registry, peer, &address)).await;
         match attempt.unwrap_or(Err(ExchangeError::Deadline)) {
             Ok(connected) => return Ok(connected),
             Err(error) => {
-                debug!(?peer, %address, %error, "cannot connect to a peer");
+                debug!(peer = ?peer.nonce, %address, %error, "cannot connect to a peer");
                 failures.push(format!("{address}: {error}"));
             }
         }
@@ -146,20 +143,24 @@ async fn connect(
 
 async fn connect_to(
     registry: &Registry,
-    peer: Nonce,
+    peer: &Peer,
     address: &Address,
 ) -> Result<(Connection, FrameKeys), ExchangeError> {
-    let mut connection = match address {
-        Address::Unix { owner, path } => stream::connect_unix(path, *owner)?,
+    match address {
+        Address::Unix { owner, path } => {
+            let mut connection = stream::connect_unix(path, *owner)?;
+            let prover = registry.provers.at_socket_file(&peer.socket_secret);
+            let keys = exchange::dial(&mut connection, &prover, peer.nonce).await?;
+            Ok((connection, keys))
+        }
         Address::Tcp(host_port) => {
             // Without a key there is no reason to connect.
-            registry.provers.of(false)?;
-            stream::of_tcp(TcpStream::connect(host_port).await?)
+            let prover = registry.provers.over_network()?;
+            let mut connection = stream::of_tcp(TcpStream::connect(host_port).await?);
+            let keys = exchange::dial(&mut connection, prover, peer.nonce).await?;
+            Ok((connection, keys))
         }
-    };
-    let prover = registry.provers.of(connection.is_local)?;
-    let keys = exchange::dial(&mut connection, prover, peer).await?;
-    Ok((connection, keys))
+    }
 }
 
 /// The waits between attempts: each is random between half of a limit and the limit, which doubles.

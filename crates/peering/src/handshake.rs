@@ -15,9 +15,10 @@
 //! proof back fails at the label.
 //!
 //! There are two kinds of connections. Over TCP the key is a secret that follows from the volume's
-//! master key. Through a socket file the key follows from the volume's id, which is no secret:
-//! there the kernel says who the other side is. Only the user of the listener and root can open the
-//! file, and the dialer compares the user of the listener with the one in the session's record.
+//! master key. Through a socket file the key follows from a random secret in the listener's session
+//! record. So both sides can read the records of the volume, or are that session. The kernel helps:
+//! only the user of the listener and root can open the file, and the dialer compares the user of
+//! the listener with the one in the record.
 //!
 //! Invariant: until both proofs are verified, a side reads only messages of these fixed lengths.
 //!
@@ -29,7 +30,7 @@ use std::fmt;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hkdf::{self, HKDF_SHA256, Prk};
 use aws_lc_rs::hmac::{self, HMAC_SHA256};
-use record::Nonce;
+use record::{Nonce, SocketSecret};
 
 use crate::frame::{FrameOpener, FrameSealer, HEADER_BYTES, KEY_BYTES, TAG_BYTES, frame_key};
 
@@ -48,10 +49,9 @@ impl PeeringKey {
         PeeringKey(secret)
     }
 
-    /// Returns the key of the connections through socket files. It separates volumes, and is no
-    /// secret.
-    fn of_socket_files(volume: [u8; VOLUME_BYTES]) -> PeeringKey {
-        let root = hkdf::Salt::new(HKDF_SHA256, b"ashlar peer socket files").extract(&volume);
+    /// Returns the key of the connections through a socket file with this secret.
+    fn of_socket_file(secret: &SocketSecret) -> PeeringKey {
+        let root = hkdf::Salt::new(HKDF_SHA256, b"ashlar peer socket file").extract(&secret.0);
         PeeringKey(expanded(&root, &[b"key"]))
     }
 }
@@ -119,8 +119,8 @@ pub enum HandshakeError {
     /// The session has dialled itself.
     #[error("this session has this address itself")]
     Itself,
-    /// The peer does not know the key of the volume, or its messages were changed on their way.
-    #[error("it does not have the master key of this volume")]
+    /// The peer does not know the key of the connection, or its messages were changed on their way.
+    #[error("it does not know the secret: over the network that is the volume's master key")]
     Proof,
     /// The connection needs the key of the volume, and this session does not know it.
     #[error("this process does not have the master key of this volume")]
@@ -152,19 +152,22 @@ pub struct ListenerAnswer {
 /// One session's sides of the handshakes of both kinds of connections.
 #[derive(Debug)]
 pub(crate) struct Provers {
+    /// The side of the listener at the session's own socket file.
     local: Prover,
     network: Option<Prover>,
 }
 
 impl Provers {
-    /// Returns the sides of the session `own`. Without a key it has none for TCP.
+    /// Returns the sides of the session `own`, whose socket file has this secret. Without a key it
+    /// has none for TCP.
     pub(crate) fn new(
         volume: [u8; VOLUME_BYTES],
+        socket_secret: &SocketSecret,
         network_key: Option<&PeeringKey>,
         own: Nonce,
     ) -> Provers {
         let network = network_key.map(|key| Prover::new(volume, key, own));
-        Provers { local: Prover::local(volume, own), network }
+        Provers { local: Prover::local(volume, socket_secret, own), network }
     }
 
     /// Returns the name of this session.
@@ -172,9 +175,19 @@ impl Provers {
         self.local.own()
     }
 
-    /// Returns the side for connections through socket files, or for those over TCP.
-    pub(crate) fn of(&self, is_local: bool) -> Result<&Prover, HandshakeError> {
-        if is_local { Ok(&self.local) } else { self.network.as_ref().ok_or(HandshakeError::NoKey) }
+    /// Returns the listener's side at the socket file of this session, or over TCP.
+    pub(crate) fn own_side(&self, is_local: bool) -> Result<&Prover, HandshakeError> {
+        if is_local { Ok(&self.local) } else { self.over_network() }
+    }
+
+    /// Returns the side for connections over TCP.
+    pub(crate) fn over_network(&self) -> Result<&Prover, HandshakeError> {
+        self.network.as_ref().ok_or(HandshakeError::NoKey)
+    }
+
+    /// Returns the dialer's side at the socket file with this secret.
+    pub(crate) fn at_socket_file(&self, secret: &SocketSecret) -> Prover {
+        Prover::local(self.local.volume, secret, self.own())
     }
 }
 
@@ -188,9 +201,9 @@ pub struct Prover {
 }
 
 impl Prover {
-    /// Returns the side of the session `own` for connections through socket files.
-    pub(crate) fn local(volume: [u8; VOLUME_BYTES], own: Nonce) -> Prover {
-        Prover::new(volume, &PeeringKey::of_socket_files(volume), own)
+    /// Returns the side of the session `own` at the socket file with this secret.
+    pub(crate) fn local(volume: [u8; VOLUME_BYTES], secret: &SocketSecret, own: Nonce) -> Prover {
+        Prover::new(volume, &PeeringKey::of_socket_file(secret), own)
     }
 
     /// Returns the side of the session `own` of the volume with this id and key.

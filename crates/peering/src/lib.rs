@@ -11,7 +11,7 @@
 //!
 //! Invariant: each peer of a link is a session of the volume, and the messages of a link arrive in
 //! their order, each once, up to the end of the link. Over TCP a peer proves that it knows the key
-//! of the volume. Through a socket file the kernel says which user it is.
+//! of the volume. Through a socket file it proves that it knows the secret in the session's record.
 //!
 //! The crate does not know leases: it neither decides which session may answer from memory nor when
 //! a writer may commit. `docs/internals/peering.md` describes the mechanism.
@@ -25,6 +25,7 @@ mod link;
 mod links;
 mod listener;
 mod message;
+mod peer;
 mod peering;
 mod registry;
 mod socket_file;
@@ -37,11 +38,12 @@ pub use address::ADDRESSES_MAX;
 pub use dialer::{ADDRESS_DEADLINE, BACKOFF_MAX, BACKOFF_MIN};
 pub use handshake::PeeringKey;
 pub use link::{Link, LinkEvents, LinkId, LinkQueue, QUEUE_BYTES_MAX, QUEUE_MESSAGES_MAX};
-pub use links::{Links, Peer};
+pub use links::Links;
 pub use listener::{HANDSHAKE_DEADLINE, HANDSHAKES_MAX};
 pub use message::{
     MESSAGE_BYTES_MAX, MESSAGE_KEY_BYTES_MAX, MESSAGE_KEYS_MAX, Message, MessageError,
 };
+pub use peer::Peer;
 pub use peering::{Peering, PeeringError, PeeringOptions};
 pub use registry::{ABSENCES_MAX, LINKS_MAX, LinkState};
 pub use socket_file::{STALE_REMOVED_MAX, STALE_SCANNED_MAX};

@@ -117,7 +117,7 @@ impl Link {
         self.shared.id
     }
 
-    /// Returns the name of the peer session, which has proved the volume's key.
+    /// Returns the name of the peer session.
     pub fn peer(&self) -> Nonce {
         self.shared.peer
     }

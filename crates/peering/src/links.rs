@@ -14,24 +14,16 @@ use tokio::sync::watch;
 use crate::LinkState;
 use crate::dialer::{Precedence, keep_linked};
 use crate::listener::{Listener, listen};
+use crate::peer::Peer;
 use crate::registry::{LINKS_MAX, Registry};
 use crate::socket_file::SocketFile;
-
-/// A peer session as its record describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// The name of the session.
-    pub nonce: Nonce,
-    /// Its addresses, in the forms of [`Peering::reach`](crate::Peering::reach).
-    pub reach: Vec<String>,
-}
 
 /// The connections of a session. If this value is dropped, they close.
 #[derive(Debug)]
 pub struct Links {
     registry: Arc<Registry>,
     /// The addresses of each peer. A dropped sender ends the peer's dialer.
-    dialed: Mutex<HashMap<Nonce, watch::Sender<Vec<String>>>>,
+    dialed: Mutex<HashMap<Nonce, watch::Sender<Peer>>>,
     file: Mutex<Option<SocketFile>>,
 }
 
@@ -65,22 +57,21 @@ impl Links {
             return;
         }
         dialed.retain(|nonce, _| names.contains(nonce));
-        for Peer { nonce, reach } in peers {
-            match dialed.get(&nonce) {
+        for peer in peers {
+            match dialed.get(&peer.nonce) {
                 Some(known) => {
                     known.send_if_modified(|before| {
-                        let is_changed = *before != reach;
-                        *before = reach;
+                        let is_changed = *before != peer;
+                        *before = peer;
                         is_changed
                     });
                 }
                 None => {
-                    let (sender, addresses) = watch::channel(reach);
-                    dialed.insert(nonce, sender);
                     let precedence =
-                        if nonce < own { Precedence::First } else { Precedence::Second };
-                    let registry = Arc::clone(&self.registry);
-                    let keeping = keep_linked(registry, nonce, precedence, addresses);
+                        if peer.nonce < own { Precedence::First } else { Precedence::Second };
+                    let (nonce, (sender, records)) = (peer.nonce, watch::channel(peer));
+                    dialed.insert(nonce, sender);
+                    let keeping = keep_linked(Arc::clone(&self.registry), precedence, records);
                     self.registry.tasks.spawn("dialer of a peer", keeping);
                 }
             }

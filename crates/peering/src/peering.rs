@@ -8,9 +8,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use record::Nonce;
+use record::{Nonce, SocketSecret};
 use runtime::Tasks;
 use tokio::net::{TcpListener, UnixListener};
+use tracing::warn;
 
 use crate::address;
 use crate::exchange::{self, in_words};
@@ -41,7 +42,7 @@ pub struct PeeringOptions {
 /// The reason why a session has no listeners: a fragment after "cannot connect to peer sessions: ".
 #[derive(Debug, thiserror::Error)]
 pub enum PeeringError {
-    /// There is no socket file.
+    /// There is no socket file. [`Peering::bind`] only warns.
     #[error("no socket can be made in {}: {}", folder.display(), in_words(source))]
     Socket {
         /// The folder for the file.
@@ -49,7 +50,7 @@ pub enum PeeringError {
         /// The cause.
         source: io::Error,
     },
-    /// The path of the folder is not UTF-8, so no record can hold it.
+    /// The path of the folder is not UTF-8, so no record can hold it. [`Peering::bind`] only warns.
     #[error("the path {} is not UTF-8; choose another folder", .0.display())]
     Path(PathBuf),
     /// There is no TCP listener.
@@ -69,7 +70,7 @@ pub enum PeeringError {
     /// An address is announced without a listener.
     #[error("an announced address needs a listener")]
     NoListener,
-    /// The system gives no random bytes.
+    /// The system gives no random bytes for a socket file. [`Peering::bind`] only warns.
     #[error("the system gives no random bytes")]
     Random,
 }
@@ -79,6 +80,7 @@ pub enum PeeringError {
 pub struct Peering {
     volume: [u8; 16],
     network_key: Option<PeeringKey>,
+    socket_secret: SocketSecret,
     reach: Vec<String>,
     listeners: Vec<Listener>,
     file: Option<SocketFile>,
@@ -86,7 +88,8 @@ pub struct Peering {
 
 impl Peering {
     /// Makes the listeners, and removes socket files of ended processes from the folder. Peers wait
-    /// in the kernel's queues until [`Peering::start`].
+    /// in the kernel's queues until [`Peering::start`]. If the socket file cannot be made, this is
+    /// only a warning, and the session can still connect to others.
     pub async fn bind(options: PeeringOptions) -> Result<Peering, PeeringError> {
         let PeeringOptions { volume, network_key, socket_dir, listen, address } = options;
         if listen.is_some() && network_key.is_none() {
@@ -99,10 +102,23 @@ impl Peering {
             }
             Some(_) | None => {}
         }
-        let mut peering =
-            Peering { volume, network_key, reach: Vec::new(), listeners: Vec::new(), file: None };
-        if let Some(folder) = socket_dir {
-            peering.bind_unix(folder)?;
+        let mut peering = Peering {
+            volume,
+            network_key,
+            socket_secret: SocketSecret::NONE,
+            reach: Vec::new(),
+            listeners: Vec::new(),
+            file: None,
+        };
+        if let Some(folder) = socket_dir
+            && let Err(error) = peering.bind_unix(folder)
+        {
+            // For example, the disk is full. The session works without, and only more slowly.
+            warn!(
+                %error,
+                "other processes of this machine cannot connect to this one, so reads beside them \
+                 may ask the metadata store; mend the cause and restart it"
+            );
         }
         if let Some(socket) = listen {
             let failed = |source| PeeringError::Listen { address: socket, source };
@@ -114,9 +130,10 @@ impl Peering {
         Ok(peering)
     }
 
-    fn bind_unix(&mut self, folder: PathBuf) -> Result<(), PeeringError> {
+    pub(crate) fn bind_unix(&mut self, folder: PathBuf) -> Result<(), PeeringError> {
         socket_file::remove_stale(&folder);
         let name = exchange::random().map_err(|_| PeeringError::Random)?;
+        let secret = exchange::random().map_err(|_| PeeringError::Random)?;
         let bound = SocketFile::listen(&folder, name)
             .and_then(|(file, listener)| Ok((file, UnixListener::from_std(listener)?)));
         let (file, listener) = match bound {
@@ -125,6 +142,7 @@ impl Peering {
         };
         let text = address::unix(file.path()).ok_or(PeeringError::Path(folder))?;
         self.reach.push(text);
+        self.socket_secret = SocketSecret(secret);
         self.listeners.push(Listener::Unix(listener));
         self.file = Some(file);
         Ok(())
@@ -136,9 +154,15 @@ impl Peering {
         &self.reach
     }
 
+    /// Returns the secret of the socket file, for the session's record.
+    pub fn socket_secret(&self) -> SocketSecret {
+        self.socket_secret
+    }
+
     /// Begins to accept peers as the session `own`. The tasks run until [`Links::close`].
     pub fn start(self, own: Nonce, tasks: &Tasks, events: Arc<dyn LinkEvents>) -> Links {
-        let provers = Provers::new(self.volume, self.network_key.as_ref(), own);
+        let provers =
+            Provers::new(self.volume, &self.socket_secret, self.network_key.as_ref(), own);
         let registry = Arc::new(Registry::new(provers, tasks.clone(), events));
         Links::start(registry, self.listeners, self.file)
     }

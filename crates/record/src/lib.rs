@@ -69,7 +69,7 @@ pub use ring_records::{
 pub use sealed_inode::{OpenInode, SALT_BYTES, SealedInode, is_open_inode, is_sealed_inode};
 pub use small::{
     Expiry, HeartbeatRecord, HiddenBlock, Hold, HoldScope, Mark, Orphan, Sequence, SessionFacts,
-    SessionKind, SessionRecord, SlotRecord, SweptRecord, VolumeRecord,
+    SessionKind, SessionRecord, SlotRecord, SocketSecret, SweptRecord, VolumeRecord,
 };
 pub use sum::{Sum, SumAlgorithm, SumKind};
 pub use tag::Tag;

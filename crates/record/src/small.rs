@@ -3,6 +3,8 @@
 //! For example, a session, which is one run of a gateway or mount, writes a [`SessionRecord`] when
 //! it starts, a [`HeartbeatRecord`] every two seconds, and a [`SlotRecord`] with each commit.
 
+use std::fmt;
+
 use store::{Key, Value};
 
 use crate::codec::{DecodeError, Reader, Writer, record};
@@ -140,6 +142,25 @@ pub struct SessionFacts {
     pub subdirectory: String,
 }
 
+/// The secret of a session for connections through its socket file, at random. A process that knows
+/// it can read the session's record. The debug form shows nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SocketSecret(pub [u8; SocketSecret::BYTES]);
+
+impl SocketSecret {
+    /// The length of a secret, in bytes.
+    pub const BYTES: usize = 16;
+
+    /// The value of a session without a socket file.
+    pub const NONE: SocketSecret = SocketSecret([0; SocketSecret::BYTES]);
+}
+
+impl fmt::Debug for SocketSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SocketSecret")
+    }
+}
+
 /// The record of a live session, which is one run of a gateway or mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionRecord {
@@ -150,6 +171,8 @@ pub struct SessionRecord {
     /// The addresses at which other sessions reach this one, the fastest first: `unix:UID:PATH` or
     /// `tcp:HOST:PORT`. None if the session neither gives nor takes leases.
     pub reach: Vec<String>,
+    /// The secret of its socket file.
+    pub socket_secret: SocketSecret,
     /// Facts about the process.
     pub facts: SessionFacts,
 }
@@ -162,6 +185,7 @@ record!(
         for address in &this.reach {
             to.bytes(address.as_bytes());
         }
+        to.fixed(&this.socket_secret.0);
         let SessionFacts { kind, version, addresses, folder, subdirectory } = &this.facts;
         to.u8(kind.code()).bytes(version.as_bytes()).varint(addresses.len() as u64);
         for address in addresses {
@@ -176,6 +200,7 @@ record!(
         for _ in 0..from.varint("addresses")? {
             reach.push(from.string("reach")?);
         }
+        let socket_secret = SocketSecret(from.fixed("socket_secret")?);
         let kind = from.u8("kind")?;
         let kind = SessionKind::ALL.into_iter().find(|known| known.code() == kind);
         let kind = kind.ok_or(DecodeError::Field("kind"))?;
@@ -185,7 +210,7 @@ record!(
         }
         let (folder, subdirectory) = (from.string("folder")?, from.string("subdirectory")?);
         let facts = SessionFacts { kind, version, addresses, folder, subdirectory };
-        SessionRecord { began, place, reach, facts }
+        SessionRecord { began, place, reach, socket_secret, facts }
     }
 );
 

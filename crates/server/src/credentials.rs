@@ -189,7 +189,8 @@ fn given_master_key() -> Result<Option<Secret>, Problem> {
     }
 }
 
-/// Returns the master key of a mount, or `None` if there is none. A mount needs it only for leases.
+/// Returns the master key of a mount, or `None` if there is none. A mount needs it for encrypted
+/// content, and for leases of sessions on other machines.
 pub(crate) fn master_key_of_mount(settings: &VolumeSettings) -> Result<Option<MasterKey>, Problem> {
     let folder = settings.master_key_file.parent();
     let is_given = given_master_key()?.is_some() || settings.master_key_file.exists();

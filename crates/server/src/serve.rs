@@ -327,7 +327,7 @@ async fn stop_when_lost<S: Service>(
 }
 
 /// Returns the master key, which is created for a volume that has none, and connects the session
-/// with its peers, which know the same key. If a step fails, closes the backend, which ends the
+/// with its peers. If a step fails, closes the backend, which ends the
 /// session.
 async fn master_key(
     known: Option<MasterKey>,

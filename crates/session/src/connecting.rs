@@ -31,7 +31,8 @@ impl Session {
         let found = self.store.read(&[Read::Record { key: at.clone(), follow: None }]).await?;
         let found = value(found.first()).ok_or(VolumeError::Fenced)?;
         let record = SessionRecord::decode(&at, &found).map_err(|error| corrupt(&at, &error))?;
-        let record = SessionRecord { reach: peering.reach().to_vec(), ..record };
+        let (reach, socket_secret) = (peering.reach().to_vec(), peering.socket_secret());
+        let record = SessionRecord { reach, socket_secret, ..record };
         // Before the record names the addresses, so that a peer that dials at once is heard.
         let events: Arc<dyn LinkEvents> = self.leases.clone();
         // In a set of their own: the close of a session waits for its tasks, and their last commits

@@ -113,8 +113,10 @@ async fn list(store: &dyn MetaStore, own: Nonce) -> Result<Option<Vec<Peer>>, St
 /// lease can be had of it.
 fn peer(entry: &Entry) -> Option<Peer> {
     let nonce = state::session_in_key(&entry.key)?;
-    let record = SessionRecord::decode(&entry.key, &entry.value);
-    Some(Peer { nonce, reach: record.map(|record| record.reach).unwrap_or_default() })
+    Some(match SessionRecord::decode(&entry.key, &entry.value) {
+        Ok(SessionRecord { reach, socket_secret, .. }) => Peer { nonce, reach, socket_secret },
+        Err(_) => Peer::without_addresses(nonce),
+    })
 }
 
 /// Waits, after the record of session `own` was committed, until every other session has stopped

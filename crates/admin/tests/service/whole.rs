@@ -11,7 +11,7 @@ use admin::{
 use block::{BlockStore, MemoryBlocks, Sealer};
 use faulty::Faulty;
 use record::key;
-use record::{BlockId, Nonce, SessionFacts, SessionRecord, Timestamp};
+use record::{BlockId, Nonce, SessionFacts, SessionRecord, SocketSecret, Timestamp};
 use store::{Durability, MemoryStore, MetaStore, Plan, Write};
 
 use crate::{PLACE, make_volume, open, over};
@@ -56,7 +56,7 @@ async fn a_bucket_is_forked_in_a_session_that_ends() {
     let store = memory();
     let blocks = make_volume(&store).await;
     let admin = over(store);
-    let fork = |source, target| BucketFork { source, target, sole: false };
+    let fork = |source, target| BucketFork { source, source_ino: None, target, sole: false };
     let forked = admin.fork_bucket(blocks.clone(), fork("box", "copy"), &(), pending()).await;
     assert_eq!(forked.unwrap(), admin::Forked::default());
     assert_eq!(admin.bucket("copy").await.unwrap().settings.owner, AccountId::MAIN);
@@ -108,6 +108,7 @@ async fn the_status_lists_the_open_sessions() {
         began: Timestamp(5),
         place: place.clone(),
         reach: Vec::new(),
+        socket_secret: SocketSecret::NONE,
         facts: SessionFacts::default(),
     };
     let writes = vec![Write::Put(at.clone(), session.encode(&at))];

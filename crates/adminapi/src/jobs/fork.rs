@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use ::admin::BucketFork;
+use gateway::ExpectedBucket;
 
 use super::parts::{Completed, JobFailure, JobParts};
 use super::progress::JobProgress;
 
 pub(super) async fn run(
     parts: &JobParts,
-    (source, target): (&str, &str),
+    (source, expected, target): (&str, ExpectedBucket, &str),
     progress: &JobProgress,
 ) -> Result<Completed, JobFailure> {
-    let fork = BucketFork { source, target, sole: false };
+    let fork = BucketFork { source, source_ino: Some(expected.0), target, sole: false };
     let never = std::future::pending();
     let forked = parts.admin.fork_bucket(Arc::clone(&parts.blocks), fork, progress, never).await;
     let forked = forked.map_err(|error| {

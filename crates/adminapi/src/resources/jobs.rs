@@ -227,8 +227,8 @@ impl AdminApi {
                 Work::Collect(SweepOptions { scope, dry_run: !delete, share_percent })
             }
             NewJobJson::Fork { source, target } => {
-                self.check_fork(actor, source, target).await?;
-                Work::Fork { source: source.clone(), target: target.clone() }
+                let expected = self.check_fork(actor, source, target).await?;
+                Work::Fork { source: source.clone(), expected, target: target.clone() }
             }
             NewJobJson::Warmup { bucket, prefix } => {
                 actor.require(AdminAction::StartJob)?;
@@ -310,13 +310,14 @@ impl AdminApi {
     }
 
     /// Fails unless the sender may copy all of a bucket. A Deny for some keys of the source is not
-    /// seen, so `admin:ForkBucket` is for operators who may read all of it.
+    /// seen, so `admin:ForkBucket` is for operators who may read all of it. Returns the source for
+    /// which this was checked.
     async fn check_fork(
         &self,
         actor: &Actor<'_>,
         source: &str,
         target: &str,
-    ) -> Result<(), ApiError> {
+    ) -> Result<ExpectedBucket, ApiError> {
         let (from, to) = (BucketName::parse(source)?, BucketName::parse(target)?);
         actor.require(AdminAction::StartJob)?;
         actor.require_on(AdminAction::ForkBucket, &from)?;
@@ -339,7 +340,7 @@ impl AdminApi {
         }
         match self.admin.bucket(target).await {
             Ok(_) => Err(AdminError::BucketExists.into()),
-            Err(AdminError::NoSuchBucket) => Ok(()),
+            Err(AdminError::NoSuchBucket) => Ok(ExpectedBucket(rules.ino)),
             Err(error) => Err(error.into()),
         }
     }

@@ -54,11 +54,11 @@ impl AdminApi {
         let name = s3::BucketName::parse(bucket)?;
         actor.require_on(AdminAction::SetBucketQuota, &name)?;
         let _alone = self.lock_bucket(bucket).await;
-        let now = QuotaJson::from(self.admin.bucket(bucket).await?.quota);
-        if_match.check(&now)?;
+        let found = self.admin.bucket(bucket).await?;
+        if_match.check(&QuotaJson::from(found.quota))?;
         let QuotaJson { bytes, objects } = quota;
         let replaced = record::Quota { bytes, objects };
-        self.admin.set_bucket(bucket, BucketChange::ReplaceQuota(replaced)).await?;
+        self.admin.set_found_bucket(&found, BucketChange::ReplaceQuota(replaced)).await?;
         Ok(quota)
     }
 
@@ -75,9 +75,9 @@ impl AdminApi {
         let name = s3::BucketName::parse(bucket)?;
         actor.require_on(AdminAction::SetBucketQuota, &name)?;
         let _alone = self.lock_bucket(bucket).await;
-        let now = self.admin.bucket(bucket).await?.quota;
-        let replaced = record::Quota { bytes, ..now };
-        Ok(self.admin.set_bucket(bucket, BucketChange::ReplaceQuota(replaced)).await?)
+        let found = self.admin.bucket(bucket).await?;
+        let replaced = record::Quota { bytes, ..found.quota };
+        Ok(self.admin.set_found_bucket(&found, BucketChange::ReplaceQuota(replaced)).await?)
     }
 
     /// Removes all limits of a bucket.

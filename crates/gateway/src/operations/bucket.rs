@@ -8,7 +8,7 @@ use s3::response::{BucketEntry, ListBucketsOutput, LocationConstraint};
 use s3::{Code, Fault};
 use volume::{BucketStat, FsError, NewBucket, VolumeError};
 
-use crate::call::Call;
+use crate::call::{Call, no_such_bucket};
 use crate::http::HttpBody;
 use crate::receive::document;
 use crate::response::S3Response;
@@ -133,9 +133,10 @@ pub(super) async fn location(call: &Call<'_>) -> Result<S3Response, Fault> {
 }
 
 /// Returns the bucket from the metadata store, not from the cache. Fails with `NoSuchBucket` if it
-/// does not exist.
+/// does not exist, or if it is not the one whose permissions were checked.
 pub(super) async fn found(call: &Call<'_>) -> Result<BucketStat, Fault> {
     let bucket = call.bucket()?;
     let found = call.volume.bucket(bucket.as_str()).await;
-    found.map_err(|error| translate::bucket_fault(bucket, error))
+    let found = found.map_err(|error| translate::bucket_fault(bucket, error))?;
+    if found.ino == call.rules()?.ino { Ok(found) } else { Err(no_such_bucket(bucket)) }
 }

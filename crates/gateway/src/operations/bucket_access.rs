@@ -220,7 +220,7 @@ pub(super) async fn config(
     kind: BucketConfigKind,
 ) -> Result<Option<BucketConfig>, Fault> {
     let name = call.bucket()?;
-    let found = call.volume.bucket_config(name.as_str(), kind).await;
+    let found = call.volume.bucket_config(call.named_bucket()?, kind).await;
     found.map_err(|error| translate::bucket_fault(name, error))
 }
 

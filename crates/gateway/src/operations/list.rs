@@ -67,7 +67,7 @@ async fn page(call: &Call<'_>, query: PageQuery<'_>) -> Result<Page, Fault> {
     let bucket = call.bucket()?;
     let Listing { entries, truncated } = call
         .volume
-        .list(bucket.as_str(), query)
+        .list(call.named_bucket()?, query)
         .await
         .map_err(|error| bucket_fault(bucket, error))?;
     let contents = Vec::with_capacity(entries.len());

@@ -187,7 +187,7 @@ pub(super) async fn uploads(call: &Call<'_>) -> Result<S3Response, Fault> {
         id_after,
         limit: request.max_uploads as usize,
     };
-    let page = call.volume.uploads(bucket.as_str(), query).await.map_err(translate::fault)?;
+    let page = call.volume.uploads(call.named_bucket()?, query).await.map_err(translate::fault)?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let (mut uploads, mut common_prefixes, mut last) = (Vec::new(), Vec::new(), None);
     for entry in page.entries {

@@ -24,7 +24,7 @@ pub(super) async fn get_bucket(call: &Call<'_>) -> Result<S3Response, Fault> {
     bucket::found(call).await?;
     let name = call.bucket()?;
     let kind = BucketConfigKind::ObjectLock;
-    let config = call.volume.bucket_config(name.as_str(), kind).await;
+    let config = call.volume.bucket_config(call.named_bucket()?, kind).await;
     let config =
         config.map_err(|error| translate::bucket_fault(name, error))?.ok_or_else(|| {
             Fault::new(Code::ObjectLockConfigurationNotFoundError).with("BucketName", name.as_str())

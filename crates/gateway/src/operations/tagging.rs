@@ -48,7 +48,7 @@ async fn set_object(
 
 pub(super) async fn get_bucket(call: &Call<'_>) -> Result<S3Response, Fault> {
     let bucket = call.bucket()?;
-    let tags = call.volume.bucket_tags(bucket.as_str()).await.map_err(translate::fault)?;
+    let tags = call.volume.bucket_tags(call.named_bucket()?).await.map_err(translate::fault)?;
     if tags.is_empty() {
         return Err(Fault::new(Code::NoSuchTagSet).with("BucketName", bucket.as_str()));
     }

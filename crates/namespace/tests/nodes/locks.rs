@@ -12,7 +12,7 @@ use namespace::{
 use proptest::prelude::*;
 use record::{
     Ino, LOCKS_PER_FILE_MAX, LockKeeping, LockPlace, Nonce, RangeLock, RangeLockKind, SessionFacts,
-    SessionRecord, Timestamp, Written, key, key::space,
+    SessionRecord, SocketSecret, Timestamp, Written, key, key::space,
 };
 use store::{Guard, MemoryStore, MetaStore, Plan, Verdict, Write};
 
@@ -40,6 +40,7 @@ fn begin(store: &MemoryStore, session: Nonce) {
         began: Timestamp(1),
         place: String::new(),
         reach: Vec::new(),
+        socket_secret: SocketSecret::NONE,
         facts: SessionFacts::default(),
     }
     .encode(&at);

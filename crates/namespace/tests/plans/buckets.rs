@@ -60,7 +60,7 @@ fn bucket_is_created_once_and_found() {
 fn bucket_configuration_is_found_replaced_and_removed() {
     let world = World::new();
     let kind = BucketConfigKind::Tags;
-    let find = FindBucketConfig { name: b"b", kind };
+    let find = FindBucketConfig { bucket: b"b".into(), kind };
     let config = |value: &str| BucketConfig::of_tags(&[("k".to_owned(), value.to_owned())]);
     let set = |value: Option<&BucketConfig>| {
         world.warm(&SetBucketConfig {
@@ -98,7 +98,7 @@ fn bucket_configuration_is_found_replaced_and_removed() {
         default_encryption: None,
     };
     assert_eq!(world.cold(&absent).0, Err(FsError::NoSuchBucket));
-    let find = FindBucketConfig { name: other, kind };
+    let find = FindBucketConfig { bucket: other.into(), kind };
     assert_eq!(world.cold(&find).0, Err(FsError::NoSuchBucket));
 }
 

@@ -32,7 +32,7 @@ fn upload_of_a_replaced_bucket_does_not_begin() {
     let name = UploadName { bucket: other, ..name(b"a") };
     let create = CreateUpload { name, upload: &upload(world.ino()) };
     assert_eq!(world.warm(&create).0, Err(FsError::NoSuchBucket));
-    let list = ListUploads { bucket: b"b", prefix: b"", after: None, limit: 10 };
+    let list = ListUploads { bucket: b"b".into(), prefix: b"", after: None, limit: 10 };
     assert!(world.warm(&list).0.unwrap().0.is_empty());
 }
 
@@ -195,7 +195,7 @@ fn uploads_are_listed_by_key_then_id() {
     let ended = UploadName { id: [1; 16], ..name(b"a/b") };
     world.warm(&AbortUpload { name: ended }).0.unwrap();
     let list = |prefix: &[u8], after: Option<UploadsAfter>, limit| {
-        let list = ListUploads { bucket: b"b", prefix, after: after.as_ref(), limit };
+        let list = ListUploads { bucket: b"b".into(), prefix, after: after.as_ref(), limit };
         let (page, spent) = world.warm(&list);
         assert!(spent.reads <= 1 && spent.commits == 0);
         let (uploads, truncated) = page.unwrap();

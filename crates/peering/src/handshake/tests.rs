@@ -191,15 +191,26 @@ fn the_key_is_not_shown() {
 
 #[test]
 fn the_two_kinds_of_connections_have_different_keys() {
-    let provers = |own| Provers::new(VOLUME, Some(&PeeringKey::new([9; 32])), own);
-    let (dialer, listener) = (provers(DIALER), provers(LISTENER));
-    for (one, other, fits) in
-        [(true, true, true), (false, false, true), (true, false, false), (false, true, false)]
-    {
-        let (one, other) = (dialer.of(one).unwrap(), listener.of(other).unwrap());
-        assert_eq!(exchange(one, other, |_, _| {}).is_ok(), fits);
+    let key = PeeringKey::new([9; 32]);
+    let provers = |own, secret| Provers::new(VOLUME, &SocketSecret([secret; 16]), Some(&key), own);
+    let (dialer, listener) = (provers(DIALER, 1), provers(LISTENER, 2));
+    let at_file = dialer.at_socket_file(&SocketSecret([2; 16]));
+    // The dialer's own secret, and the network's key, do not open the listener's socket file.
+    let own = dialer.at_socket_file(&SocketSecret([1; 16]));
+    let tcp = dialer.over_network().unwrap();
+    for (dialer, is_local, fits) in [
+        (&at_file, true, true),
+        (&own, true, false),
+        (tcp, true, false),
+        (tcp, false, true),
+        (&at_file, false, false),
+    ] {
+        let listener = listener.own_side(is_local).unwrap();
+        assert_eq!(exchange(dialer, listener, |_, _| {}).is_ok(), fits);
     }
-    let keyless = Provers::new(VOLUME, None, DIALER);
-    assert_eq!(keyless.of(false).unwrap_err(), HandshakeError::NoKey);
-    assert!(exchange(keyless.of(true).unwrap(), listener.of(true).unwrap(), |_, _| {}).is_ok());
+    let keyless = Provers::new(VOLUME, &SocketSecret([1; 16]), None, DIALER);
+    assert_eq!(keyless.over_network().unwrap_err(), HandshakeError::NoKey);
+    assert_eq!(keyless.own_side(false).unwrap_err(), HandshakeError::NoKey);
+    let at_file = keyless.at_socket_file(&SocketSecret([2; 16]));
+    assert!(exchange(&at_file, listener.own_side(true).unwrap(), |_, _| {}).is_ok());
 }

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use record::SocketSecret;
 use tokio::time::timeout;
 
 use super::*;
@@ -19,7 +20,7 @@ impl LinkEvents for Silent {
 }
 
 fn registry() -> Arc<Registry> {
-    let provers = Provers::new([1; 16], None, Nonce([1; Nonce::BYTES]));
+    let provers = Provers::new([1; 16], &SocketSecret::NONE, None, Nonce([1; Nonce::BYTES]));
     Arc::new(Registry::new(provers, Tasks::new(), Arc::new(Silent)))
 }
 

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::fixture::*;
 use crate::frame::FRAME_BYTES_MAX;
 use crate::handshake::{ANSWER_BYTES, HELLO_BYTES, PROOF_BYTES};
-use crate::{LinkState, Message, Peer};
+use crate::{LinkState, Message};
 
 /// Bytes of a dialer before its first frame.
 const HANDSHAKE_BYTES: usize = HELLO_BYTES + PROOF_BYTES;
@@ -25,7 +25,7 @@ async fn a_changed_byte_in_a_frame_ends_the_link() {
         let mut listener = Session::start(1, remote()).await;
         let at = HANDSHAKE_BYTES + ASK_BYTES + offset;
         let proxy = Proxy::start(&dialer.tasks, listener.tcp().to_owned(), Some(at)).await;
-        dialer.links.set_peers(vec![Peer { nonce: nonce(1), reach: vec![proxy.reach()] }]);
+        dialer.links.set_peers(vec![peer_at(1, vec![proxy.reach()])]);
         let at_dialer = dialer.opened().await;
         let at_listener = listener.opened().await;
         assert!(at_dialer.send(ask(1)));
@@ -44,7 +44,7 @@ async fn a_changed_byte_in_the_handshake_gives_no_link() {
         let mut dialer = Session::start(2, options()).await;
         let mut listener = Session::start(1, remote()).await;
         let proxy = Proxy::start(&dialer.tasks, listener.tcp().to_owned(), Some(at)).await;
-        dialer.links.set_peers(vec![Peer { nonce: nonce(1), reach: vec![proxy.reach()] }]);
+        dialer.links.set_peers(vec![peer_at(1, vec![proxy.reach()])]);
         dialer.failure(1).await;
         assert!(proxy.changed.load(Ordering::SeqCst) > 0, "a bit was inverted");
         listener.quiet();
@@ -105,7 +105,7 @@ async fn a_frame_that_ends_early_is_not_received() {
     let folder = tempfile::tempdir().unwrap();
     let mut listener = Session::start(1, local(folder.path())).await;
     for cut in [1, 4, 5, ASK_BYTES - 1] {
-        let (mut connection, mut keys) = dialled(&listener.reach[0], 2, 1).await;
+        let (mut connection, mut keys) = dialled(&listener.peer(), 2).await;
         let link = listener.opened().await;
         let mut frames = Vec::new();
         keys.sealer.seal(&ask(1), &mut frames);
@@ -125,7 +125,7 @@ async fn a_frame_of_impossible_length_ends_the_link_before_it_arrives() {
     let mut listener = Session::start(1, local(folder.path())).await;
     let too_long = u32::try_from(FRAME_BYTES_MAX + 1).unwrap();
     for length in [0, too_long, u32::MAX] {
-        let (mut connection, _keys) = dialled(&listener.reach[0], 2, 1).await;
+        let (mut connection, _keys) = dialled(&listener.peer(), 2).await;
         let link = listener.opened().await;
         connection.writer.write_all(&length.to_be_bytes()).await.unwrap();
         assert_eq!(listener.closed().await, link.id());
@@ -138,7 +138,7 @@ async fn a_frame_of_impossible_length_ends_the_link_before_it_arrives() {
 async fn a_frame_that_is_only_announced_takes_no_memory() {
     let folder = tempfile::tempdir().unwrap();
     let mut listener = Session::start(1, local(folder.path())).await;
-    let (mut connection, mut keys) = dialled(&listener.reach[0], 2, 1).await;
+    let (mut connection, mut keys) = dialled(&listener.peer(), 2).await;
     listener.opened().await;
     let longest = u32::try_from(FRAME_BYTES_MAX).unwrap();
     connection.writer.write_all(&longest.to_be_bytes()).await.unwrap();
@@ -161,7 +161,7 @@ async fn a_proxy_that_closes_is_only_an_interruption() {
     let mut listener = Session::start(1, remote()).await;
     let proxy = Proxy::start(&dialer.tasks, listener.tcp().to_owned(), None).await;
     let began = Instant::now();
-    dialer.links.set_peers(vec![Peer { nonce: nonce(1), reach: vec![proxy.reach()] }]);
+    dialer.links.set_peers(vec![peer_at(1, vec![proxy.reach()])]);
     for count in 1..=4 {
         let link = dialer.opened().await;
         let at_listener = listener.opened().await;

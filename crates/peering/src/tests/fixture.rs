@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use record::Nonce;
+use record::{Nonce, SocketSecret};
 use runtime::Tasks;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -93,6 +93,7 @@ pub(super) struct Session {
     pub(super) links: Links,
     pub(super) reach: Vec<String>,
     pub(super) tasks: Tasks,
+    socket_secret: SocketSecret,
     own: Nonce,
     events: mpsc::Receiver<Event>,
 }
@@ -100,16 +101,16 @@ pub(super) struct Session {
 impl Session {
     pub(super) async fn start(number: u8, options: PeeringOptions) -> Session {
         let peering = Peering::bind(options).await.unwrap();
-        let reach = peering.reach().to_vec();
+        let (reach, socket_secret) = (peering.reach().to_vec(), peering.socket_secret());
         let (sender, events) = mpsc::channel(1 << 20);
         let tasks = Tasks::new();
         let own = nonce(number);
         let links = peering.start(own, &tasks, Arc::new(Recorder { events: sender }));
-        Session { links, reach, tasks, own, events }
+        Session { links, reach, tasks, socket_secret, own, events }
     }
 
     pub(super) fn peer(&self) -> Peer {
-        Peer { nonce: self.own, reach: self.reach.clone() }
+        Peer { nonce: self.own, reach: self.reach.clone(), socket_secret: self.socket_secret }
     }
 
     pub(super) fn tcp(&self) -> &str {
@@ -195,14 +196,6 @@ pub(super) fn prover(number: u8) -> Prover {
     Prover::new(VOLUME, &PeeringKey::new(SECRET), nonce(number))
 }
 
-/// The side of a session in handshakes with the listener at this address.
-pub(super) fn prover_at(reach: &str, number: u8) -> Prover {
-    match Address::parse(reach).expect("an address") {
-        Address::Unix { .. } => Prover::local(VOLUME, nonce(number)),
-        Address::Tcp(_) => prover(number),
-    }
-}
-
 /// Returns the path in the address of a socket file.
 pub(super) fn socket_path(reach: &str) -> PathBuf {
     match Address::parse(reach) {
@@ -219,20 +212,29 @@ pub(super) async fn raw(reach: &str) -> Connection {
     }
 }
 
-/// A connection whose handshake as session `own` with session `to` has succeeded.
-pub(super) async fn dialled(reach: &str, own: u8, to: u8) -> (Connection, FrameKeys) {
-    try_dial(reach, &prover_at(reach, own), to).await.unwrap()
+/// A connection to the first address of a session, after the handshake as session `own`.
+pub(super) async fn dialled(peer: &Peer, own: u8) -> (Connection, FrameKeys) {
+    try_dial(peer, own).await.unwrap()
 }
 
 pub(super) async fn try_dial(
-    reach: &str,
-    prover: &Prover,
-    to: u8,
+    peer: &Peer,
+    own: u8,
 ) -> Result<(Connection, FrameKeys), ExchangeError> {
+    let reach = &peer.reach[0];
     let mut connection = raw(reach).await;
-    let dialed = exchange::dial(&mut connection, prover, nonce(to));
+    let prover = match Address::parse(reach).expect("an address") {
+        Address::Unix { .. } => Prover::local(VOLUME, &peer.socket_secret, nonce(own)),
+        Address::Tcp(_) => prover(own),
+    };
+    let dialed = exchange::dial(&mut connection, &prover, peer.nonce);
     let keys = timeout(PATIENCE, dialed).await.expect("an answer in time")?;
     Ok((connection, keys))
+}
+
+/// A session without a socket file at these addresses.
+pub(super) fn peer_at(number: u8, reach: Vec<String>) -> Peer {
+    Peer { reach, ..Peer::without_addresses(nonce(number)) }
 }
 
 /// Waits until the other side has closed the connection.

@@ -9,7 +9,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::fixture::*;
 use crate::transport::Connection;
-use crate::{HANDSHAKE_DEADLINE, HANDSHAKES_MAX, LINKS_MAX, LinkState, Message, WRITE_STALL_MAX};
+use crate::{
+    HANDSHAKE_DEADLINE, HANDSHAKES_MAX, LINKS_MAX, LinkState, Message, Peer, WRITE_STALL_MAX,
+};
 
 fn large() -> Message {
     let key = |number: u64| Key::new(Space(b'd'), number, &[b'x'; 200]);
@@ -48,7 +50,7 @@ async fn half_open_connections_are_limited_in_number_and_time() {
     join_all(flood.iter_mut().map(until_end)).await;
     assert!(began.elapsed() >= HANDSHAKE_DEADLINE);
     assert!(began.elapsed() < 3 * HANDSHAKE_DEADLINE);
-    let (_connection, _keys) = dialled(&tcp, 3, 1).await;
+    let (_connection, _keys) = dialled(&peer_at(1, vec![tcp]), 3).await;
     assert!(!listener.opened().await.is_local());
 }
 
@@ -74,7 +76,7 @@ async fn a_hello_that_arrives_slowly_is_cut_at_the_deadline() {
 async fn a_peer_that_never_reads_loses_its_link_after_a_second() {
     let folder = tempfile::tempdir().unwrap();
     let mut listener = Session::start(1, local(folder.path())).await;
-    let (_connection, _keys) = dialled(&listener.reach[0], 2, 1).await;
+    let (_connection, _keys) = dialled(&listener.peer(), 2).await;
     let link = listener.opened().await;
     // More than the kernel's buffer, and less than the queue.
     for _ in 0..20 {
@@ -91,7 +93,7 @@ async fn a_peer_that_never_reads_loses_its_link_after_a_second() {
 async fn a_full_queue_ends_the_link_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut listener = Session::start(1, local(folder.path())).await;
-    let (_connection, _keys) = dialled(&listener.reach[0], 2, 1).await;
+    let (_connection, _keys) = dialled(&listener.peer(), 2).await;
     let link = listener.opened().await;
     let began = Instant::now();
     let mut sent = 0;
@@ -108,7 +110,7 @@ async fn a_full_queue_ends_the_link_at_once() {
 async fn a_closed_link_to_a_peer_that_never_reads_ends_soon() {
     let folder = tempfile::tempdir().unwrap();
     let mut listener = Session::start(1, local(folder.path())).await;
-    let (_connection, _keys) = dialled(&listener.reach[0], 2, 1).await;
+    let (_connection, _keys) = dialled(&listener.peer(), 2).await;
     let link = listener.opened().await;
     for _ in 0..20 {
         assert!(link.send(large()));
@@ -125,7 +127,7 @@ async fn a_closed_link_to_a_peer_that_never_reads_ends_soon() {
 async fn links_to_other_peers_go_on_beside_a_stopped_one() {
     let folder = tempfile::tempdir().unwrap();
     let mut listener = Session::start(1, local(folder.path())).await;
-    let (_stopped, _keys) = dialled(&listener.reach[0], 2, 1).await;
+    let (_stopped, _keys) = dialled(&listener.peer(), 2).await;
     let stopped = listener.opened().await;
     let mut dialer = Session::start(3, options()).await;
     dialer.links.set_peers(vec![listener.peer()]);
@@ -145,24 +147,21 @@ async fn links_to_other_peers_go_on_beside_a_stopped_one() {
 async fn links_are_limited_and_named_peers_come_first() {
     let folder = tempfile::tempdir().unwrap();
     let mut listener = Session::start(1, local(folder.path())).await;
-    let reach = listener.reach[0].clone();
     let last = u8::try_from(LINKS_MAX).unwrap() + 9;
     let named = [last + 1, last + 2];
-    listener
-        .links
-        .set_peers(named.map(|it| crate::Peer { nonce: nonce(it), reach: vec![] }).into());
+    listener.links.set_peers(named.map(|it| Peer::without_addresses(nonce(it))).into());
     let mut unnamed = Vec::new();
     for own in 10..=last {
-        unnamed.push(dialled(&reach, own, 1).await);
+        unnamed.push(dialled(&listener.peer(), own).await);
         listener.opened().await;
     }
     assert_eq!(unnamed.len(), LINKS_MAX);
-    let refused = try_dial(&reach, &prover_at(&reach, last + 9), 1).await.err().expect("a refusal");
+    let refused = try_dial(&listener.peer(), last + 9).await.err().expect("a refusal");
     assert_eq!(refused.to_string(), "it has too many links");
     listener.quiet();
 
     // A named peer takes the place of one of them.
-    let _one = dialled(&reach, named[0], 1).await;
+    let _one = dialled(&listener.peer(), named[0]).await;
     let (mut opened, mut closed) = (0, 0);
     for _ in 0..2 {
         match listener.event().await {
@@ -177,7 +176,7 @@ async fn links_are_limited_and_named_peers_come_first() {
     assert_eq!(open, LINKS_MAX);
     // And a peer that has a link may replace it.
     let own = listener.links.states()[0].0.0[0];
-    let _again = dialled(&reach, own, 1).await;
+    let _again = dialled(&listener.peer(), own).await;
     listener.closed().await;
     listener.opened().await;
 }

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::fixture::*;
 use crate::dialer::SECOND_DIAL_PAUSE;
-use crate::{CLOSE_DRAIN_MAX, LinkState, Message, Peer};
+use crate::{CLOSE_DRAIN_MAX, LinkState, Message};
 
 fn notice(batch: u64, keys: usize) -> Message {
     let key = |number| Key::new(Space(b'd'), batch, format!("file-{number}").as_bytes());
@@ -54,10 +54,9 @@ async fn messages_pass_in_order_over_tcp() {
 async fn a_second_connection_replaces_the_first() {
     let folder = tempfile::tempdir().unwrap();
     let mut listener = Session::start(1, local(folder.path())).await;
-    let reach = listener.reach[0].clone();
-    let (mut first, mut first_keys) = dialled(&reach, 2, 1).await;
+    let (mut first, mut first_keys) = dialled(&listener.peer(), 2).await;
     let one = listener.opened().await;
-    let (mut second, mut keys) = dialled(&reach, 2, 1).await;
+    let (mut second, mut keys) = dialled(&listener.peer(), 2).await;
     assert_eq!(listener.closed().await, one.id());
     let other = listener.opened().await;
     assert_ne!(one.id(), other.id());
@@ -91,16 +90,14 @@ async fn send(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replacements_that_race_report_one_link_at_a_time() {
     let mut listener = Session::start(1, remote()).await;
-    let reach = listener.reach[0].clone();
     let dialers: Vec<_> = (0..60)
         .map(|number| {
-            let reach = reach.clone();
+            let peer = listener.peer();
             listener.tasks.spawn("dialer", async move {
-                let prover = prover(2);
                 // Some at the same instant, and some while the one before is open.
                 sleep(Duration::from_millis(number / 4)).await;
                 // A connection that is replaced before the verdict fails.
-                try_dial(&reach, &prover, 1).await.ok()
+                try_dial(&peer, 2).await.ok()
             })
         })
         .collect();
@@ -174,7 +171,7 @@ async fn a_restarted_listener_is_reached_again() {
 async fn a_new_address_is_dialled_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut dialer = Session::start(2, options()).await;
-    let gone = Peer { nonce: nonce(1), reach: vec!["tcp:127.0.0.1:1".to_owned()] };
+    let gone = peer_at(1, vec!["tcp:127.0.0.1:1".to_owned()]);
     dialer.links.set_peers(vec![gone]);
     // The back-off has grown by now.
     let text = dialer.failure(1).await;
@@ -250,7 +247,7 @@ async fn a_session_with_a_link_is_not_dialled_again() {
 async fn a_peer_without_a_usable_address_is_unreachable() {
     let dialer = Session::start(2, options()).await;
     let reach = vec!["unix:0:/missing/peer-0123456789abcdef.sock".to_owned()];
-    dialer.links.set_peers(vec![Peer { nonce: nonce(1), reach }]);
+    dialer.links.set_peers(vec![peer_at(1, reach)]);
     until(async || (dialer.state(1) == Some(LinkState::Unreachable)).then_some(())).await;
 }
 

@@ -1,5 +1,6 @@
 //! Sessions without the master key, and socket files of other users.
 
+use record::SocketSecret;
 use tokio::net::TcpListener;
 
 use super::fixture::*;
@@ -32,7 +33,7 @@ async fn a_session_without_the_master_key_connects_to_no_network_address() {
     let dialer = Session::start(2, keyless(options())).await;
     let listener = TcpListener::bind(loopback()).await.unwrap();
     let address = format!("tcp:{}", listener.local_addr().unwrap());
-    dialer.links.set_peers(vec![Peer { nonce: nonce(1), reach: vec![address.clone()] }]);
+    dialer.links.set_peers(vec![peer_at(1, vec![address.clone()])]);
     let text = dialer.failure(1).await;
     assert_eq!(
         text,
@@ -56,13 +57,37 @@ async fn a_socket_file_of_another_user_is_refused() {
     let mut dialer = Session::start(2, options()).await;
     let (own, path) = (rustix::process::geteuid().as_raw(), socket_path(&listener.reach[0]));
     let reach = format!("unix:{}:{}", own + 1, path.display());
-    dialer.links.set_peers(vec![Peer { nonce: nonce(1), reach: vec![reach.clone()] }]);
+    dialer.links.set_peers(vec![Peer { reach: vec![reach.clone()], ..listener.peer() }]);
     let text = dialer.failure(1).await;
     let why =
         format!("a process of the user {own} listens there, and not one of the user {}", own + 1);
     assert_eq!(text, format!("{reach}: {why}"));
     listener.quiet();
     dialer.quiet();
+}
+
+/// For example, a process of the same user that cannot read the records of the volume.
+#[tokio::test]
+async fn a_process_that_does_not_know_the_secret_of_a_socket_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut listener = Session::start(1, local(folder.path())).await;
+    listener.links.set_peers(vec![Peer::without_addresses(nonce(2))]);
+    let mut dialer = Session::start(2, options()).await;
+    for secret in [SocketSecret::NONE, SocketSecret([9; SocketSecret::BYTES])] {
+        dialer.links.set_peers(vec![Peer { socket_secret: secret, ..listener.peer() }]);
+        let text = dialer.failure(1).await;
+        assert!(
+            text.ends_with(
+                "it does not know the secret: over the network that is the volume's master key"
+            ),
+            "{text}"
+        );
+    }
+    listener.quiet();
+    dialer.quiet();
+    dialer.links.set_peers(vec![listener.peer()]);
+    dialer.opened().await;
+    listener.opened().await;
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::sync::atomic::Ordering;
 
 use super::fixture::*;
-use crate::{Peer, Peering, PeeringError, PeeringOptions};
+use crate::{Peering, PeeringError, PeeringOptions};
 
 #[tokio::test]
 async fn sessions_in_a_folder_with_a_long_path_connect() {
@@ -25,9 +25,7 @@ async fn a_listener_behind_nat_is_reached_at_its_announced_address() {
     let tasks = runtime::Tasks::new();
     let port = |text: &str| text.rsplit_once(':').unwrap().1.to_owned();
     // The address of the proxy is known before the listener's is, as with a forwarded port.
-    let inner = tokio::net::TcpListener::bind(loopback()).await.unwrap();
-    let target = inner.local_addr().unwrap();
-    drop(inner);
+    let target = ports::reserve();
     let proxy = Proxy::start(&tasks, target.to_string(), None).await;
     let announced = format!("localhost:{}", port(&proxy.reach()));
     let mut listener = Session::start(
@@ -67,7 +65,7 @@ async fn a_dead_address_is_skipped() {
     let mut listener = Session::start(1, remote()).await;
     let mut dialer = Session::start(2, options()).await;
     let reach = vec!["tcp:127.0.0.1:1".to_owned(), listener.reach[0].clone()];
-    dialer.links.set_peers(vec![Peer { nonce: nonce(1), reach }]);
+    dialer.links.set_peers(vec![peer_at(1, reach)]);
     dialer.opened().await;
     listener.opened().await;
 }
@@ -100,12 +98,7 @@ async fn a_session_that_never_starts_removes_its_socket() {
 
 #[tokio::test]
 async fn places_that_cannot_be_used_are_reported_with_their_cause() {
-    let folder = tempfile::tempdir().unwrap();
     let error = async |options| Peering::bind(options).await.unwrap_err();
-    let missing = folder.path().join("missing");
-    let text = error(local(&missing)).await.to_string();
-    assert_eq!(text, format!("no socket can be made in {}: entity not found", missing.display()));
-
     let taken = tokio::net::TcpListener::bind(loopback()).await.unwrap();
     let listen = taken.local_addr().unwrap();
     let text = error(PeeringOptions { listen: Some(listen), ..options() }).await.to_string();
@@ -117,11 +110,30 @@ async fn places_that_cannot_be_used_are_reported_with_their_cause() {
     assert!(matches!(found, PeeringError::Address(_)), "{found}");
     let found = error(announced(None, "gateway-1:9703")).await;
     assert!(matches!(found, PeeringError::NoListener), "{found}");
+}
 
-    let bytes = std::ffi::OsString::from_vec(b"not-utf8-\xff".to_vec());
-    let strange = folder.path().join(bytes);
+/// For example, the disk of the data folder is full.
+#[tokio::test]
+async fn a_session_that_cannot_make_its_socket_connects_to_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing");
+    let strange = folder.path().join(std::ffi::OsString::from_vec(b"not-utf8-\xff".to_vec()));
     fs::create_dir(&strange).unwrap();
-    let found = error(local(&strange)).await;
+
+    let mut peering = Peering::bind(options()).await.unwrap();
+    let text = peering.bind_unix(missing.clone()).unwrap_err().to_string();
+    assert_eq!(text, format!("no socket can be made in {}: entity not found", missing.display()));
+    let found = peering.bind_unix(strange.clone()).unwrap_err();
     assert!(matches!(found, PeeringError::Path(_)), "{found}");
+
+    let mut listener = Session::start(1, local(folder.path())).await;
+    for place in [&missing, &strange] {
+        let mut dialer = Session::start(2, local(place)).await;
+        assert!(dialer.reach.is_empty());
+        let (link, _) = connected(&mut dialer, &mut listener).await;
+        dialer.links.close();
+        assert!(link.is_local());
+        listener.closed().await;
+    }
     assert_eq!(fs::read_dir(&strange).unwrap().count(), 0, "no socket remains");
 }

@@ -25,7 +25,10 @@ async fn refused(dialer: PeeringOptions, listener: PeeringOptions) -> String {
 async fn a_session_with_another_key_is_refused() {
     let other = PeeringOptions { network_key: Some(PeeringKey::new([8; 32])), ..options() };
     let text = refused(other, remote()).await;
-    assert_eq!(text, ": it does not have the master key of this volume");
+    assert_eq!(
+        text,
+        ": it does not know the secret: over the network that is the volume's master key"
+    );
 }
 
 #[tokio::test]
@@ -39,7 +42,7 @@ async fn a_session_of_another_volume_is_refused() {
 async fn a_listener_closes_connections_without_a_right_proof() {
     let mut listener = Session::start(1, remote()).await;
     let reach = listener.reach[0].clone();
-    listener.links.set_peers(vec![Peer { nonce: nonce(2), reach: Vec::new() }]);
+    listener.links.set_peers(vec![Peer::without_addresses(nonce(2))]);
     let other_key = Prover::new(VOLUME, &PeeringKey::new([8; 32]), nonce(2));
     let hellos = [
         other_key.hello(nonce(1), [5; 32]),
@@ -58,9 +61,12 @@ async fn a_listener_closes_connections_without_a_right_proof() {
     }
     listener.quiet();
     let text = listener.failure(2).await;
-    assert_eq!(text, "its connection: it does not have the master key of this volume");
+    assert_eq!(
+        text,
+        "its connection: it does not know the secret: over the network that is the volume's master key"
+    );
 
-    let (_connection, _keys) = dialled(&reach, 2, 1).await;
+    let (_connection, _keys) = dialled(&listener.peer(), 2).await;
     listener.opened().await;
 }
 
@@ -69,7 +75,7 @@ async fn an_address_of_another_session_is_recognized() {
     let mut listener = Session::start(1, remote()).await;
     let dialer = Session::start(3, options()).await;
     // The address belonged to session 2 before.
-    dialer.links.set_peers(vec![Peer { nonce: nonce(2), reach: listener.reach.clone() }]);
+    dialer.links.set_peers(vec![peer_at(2, listener.reach.clone())]);
     let text = dialer.failure(2).await;
     assert!(text.ends_with(": another session has this address"), "{text}");
     listener.quiet();
@@ -98,7 +104,7 @@ async fn failure_at(answer: &'static [u8], keep: Duration) -> (String, Duration)
     let dialer = Session::start(2, options()).await;
     let address = server(&dialer.tasks, answer, keep).await;
     let began = Instant::now();
-    dialer.links.set_peers(vec![Peer { nonce: nonce(1), reach: vec![address.clone()] }]);
+    dialer.links.set_peers(vec![peer_at(1, vec![address.clone()])]);
     let text = dialer.failure(1).await;
     (text.strip_prefix(&address).expect("the address").to_owned(), began.elapsed())
 }
@@ -149,7 +155,7 @@ async fn a_session_of_another_release_is_recognized() {
 async fn a_host_without_an_address_is_reported() {
     let dialer = Session::start(2, options()).await;
     let reach = vec!["tcp:does-not-exist.invalid:9703".to_owned()];
-    dialer.links.set_peers(vec![Peer { nonce: nonce(1), reach }]);
+    dialer.links.set_peers(vec![peer_at(1, reach)]);
     let text = dialer.failure(1).await;
     assert!(text.starts_with("tcp:does-not-exist.invalid:9703: "), "{text}");
     assert!(!text.contains("os error"), "{text}");

@@ -9,8 +9,8 @@ use record::{
     JobState, KeyFingerprint, LastUse, LockKeeping, LockPlace, MapPage, Nonce, NullVersion, Part,
     PartSums, PartTag, PolicyRecord, RangeLock, RangeLockKind, RewrapRecord, RingKeyRecord,
     RingKeyState, RingNumber, RingState, RingWrapping, Sequence, SessionFacts, SessionKind,
-    SessionRecord, Slice, SlotRecord, Superseded, Symlink, Timestamp, User, UserKind, VersionStamp,
-    VolumeRecord, Written, XattrValue, key,
+    SessionRecord, Slice, SlotRecord, SocketSecret, Superseded, Symlink, Timestamp, User, UserKind,
+    VersionStamp, VolumeRecord, Written, XattrValue, key,
 };
 use store::{Key, Value};
 
@@ -105,7 +105,8 @@ proptest! {
             subdirectory: one.clone(),
         };
         let reach = vec![one.clone(), String::new()];
-        round_trips(&key, &SessionRecord { began: at, place: one.clone(), reach, facts });
+        let (place, socket_secret) = (one.clone(), SocketSecret([uid.to_le_bytes()[0]; 16]));
+        round_trips(&key, &SessionRecord { began: at, place, reach, socket_secret, facts });
         let job = JobRecord {
             kind: JobKind::ALL[usize::from(uid.to_le_bytes()[0]) % JobKind::ALL.len()],
             arguments: tags.clone(),

@@ -11,9 +11,10 @@ use record::{
     PolicyRecord, PublicAccessBlock, Quota, RangeLock, RangeLockKind, RenameToken, RetainUntil,
     RetentionDefault, RetentionMode, RewrapRecord, RingKeyRecord, RingKeyState, RingNumber,
     RingState, RingWrapping, S3Acl, Sequence, SessionFacts, SessionKind, SessionRecord, Slice,
-    SlotRecord, Special, SpecialKind, Sum, SumAlgorithm, SumKind, Superseded, SweptRecord, Symlink,
-    Tag, Timestamp, Upload, UploadState, User, UserKind, Version, VersionBody, VersionStamp,
-    Versioning, VolumeRecord, Written, Xattr, XattrPlace, XattrValue, key,
+    SlotRecord, SocketSecret, Special, SpecialKind, Sum, SumAlgorithm, SumKind, Superseded,
+    SweptRecord, Symlink, Tag, Timestamp, Upload, UploadState, User, UserKind, Version,
+    VersionBody, VersionStamp, Versioning, VolumeRecord, Written, Xattr, XattrPlace, XattrValue,
+    key,
 };
 use store::{Key, Value};
 
@@ -366,7 +367,7 @@ fn locks() -> Vec<Sample> {
 }
 
 fn sessions() -> Vec<Sample> {
-    let reach = vec!["unix:/var/lib/ashlar/peer-7.sock".into(), "tcp:10.0.0.5:9703".into()];
+    let reach = vec!["unix:990:/var/lib/ashlar/peer-7.sock".into(), "tcp:10.0.0.5:9703".into()];
     let facts = SessionFacts {
         kind: SessionKind::Mount,
         version: "1.2.3".to_owned(),
@@ -374,7 +375,8 @@ fn sessions() -> Vec<Sample> {
         folder: "/mnt/data".to_owned(),
         subdirectory: "photos".to_owned(),
     };
-    let session = SessionRecord { began: NOW, place: "host 1, process 2".to_owned(), reach, facts };
+    let (place, socket_secret) = ("host 1, process 2".to_owned(), SocketSecret([0xb7; 16]));
+    let session = SessionRecord { began: NOW, place, reach, socket_secret, facts };
     let job = JobRecord {
         kind: JobKind::Fork,
         arguments: vec![("source".to_owned(), "photos".to_owned())],

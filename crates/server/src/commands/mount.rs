@@ -293,7 +293,7 @@ async fn work(settings: Settings, reload: &MountReload, link: &KeeperLink) -> Re
     Ok(end)
 }
 
-/// Opens the ring keys and connects the session with its peers, both with the master key.
+/// Opens the ring keys with the master key, and connects the session with its peers.
 async fn use_master_key(
     (volume, open): (&VolumeSettings, &OpenSettings),
     backend: &Backend,

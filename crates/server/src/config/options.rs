@@ -174,8 +174,8 @@ options! {
         #[arg(value_name = "BOOL")]
         authoritative_reads: bool = "ASHLAR_AUTHORITATIVE_READS",
         /// Give leases to the other gateways and mounts of the volume, and take leases of them, so
-        /// that all answer reads from their record caches. Needs the same master key in all
-        /// [default: true]
+        /// that all answer reads from their record caches. Processes of different machines need the
+        /// same master key [default: true]
         #[arg(value_name = "BOOL")]
         peer_reads: bool = "ASHLAR_PEER_READS",
         /// The address for connections of gateways and mounts on other machines, for example

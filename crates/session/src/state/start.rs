@@ -8,7 +8,8 @@ use std::time::Duration;
 use block::BlockStore;
 use record::{
     Account, AccountId, Attributes, CanonicalId, DecodeError, Directory, HeartbeatRecord, Ino,
-    Inode, InodeBody, Nonce, Sequence, SessionFacts, SessionRecord, Timestamp, VolumeRecord, key,
+    Inode, InodeBody, Nonce, Sequence, SessionFacts, SessionRecord, SocketSecret, Timestamp,
+    VolumeRecord, key,
 };
 use store::{Guard, Key, MetaStore, Plan, Read, StoreError, StoreErrorKind, Value, Verdict, Write};
 use tracing::{info, warn};
@@ -336,6 +337,7 @@ pub(crate) async fn begin(
         began: now,
         place: place.to_owned(),
         reach: Vec::new(),
+        socket_secret: SocketSecret::NONE,
         facts: facts.clone(),
     };
     let record = record.encode(&session_key);

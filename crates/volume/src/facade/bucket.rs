@@ -217,10 +217,10 @@ impl Volume {
     /// Returns one configuration of a bucket; `None` if it was never set.
     pub async fn bucket_config(
         &self,
-        name: &str,
+        bucket: impl Into<NamedBucket<'_>>,
         kind: BucketConfigKind,
     ) -> Result<Option<BucketConfig>, VolumeError> {
-        self.session.run(&FindBucketConfig { name: name.as_bytes(), kind }).await
+        self.session.run(&FindBucketConfig { bucket: bucket.into(), kind }).await
     }
 
     /// Sets one configuration of a bucket; `None` removes it.
@@ -300,9 +300,11 @@ impl Volume {
     }
 
     /// Returns a bucket's tags.
-    pub async fn bucket_tags(&self, name: &str) -> Result<Vec<(String, String)>, VolumeError> {
-        let (name, kind) = (name.as_bytes(), BucketConfigKind::Tags);
-        let config = self.session.run(&FindBucketConfig { name, kind }).await?;
+    pub async fn bucket_tags(
+        &self,
+        bucket: impl Into<NamedBucket<'_>>,
+    ) -> Result<Vec<(String, String)>, VolumeError> {
+        let config = self.bucket_config(bucket, BucketConfigKind::Tags).await?;
         let tags = config.map(|config| config.tags()).transpose();
         let tags = tags.map_err(|error| VolumeError::Corrupt(format!("tags of a bucket: {error}")));
         Ok(tags?.unwrap_or_default())

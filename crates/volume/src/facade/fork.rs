@@ -23,7 +23,7 @@ use futures::future::{BoxFuture, Either, FutureExt, select};
 use futures::stream::FuturesUnordered;
 use namespace::{
     BoundName, CountUsage, DirectoryPage, FindBucketConfigs, ForkBucket, ForkedDirectory, FsError,
-    ReadDirectoryPage,
+    NamedBucket, ReadDirectoryPage,
 };
 use record::{Bucket, BucketConfigKind, Content, Ino, InodeBody, Kind, Origin, Xattr, XattrPlace};
 use store::Write;
@@ -147,12 +147,16 @@ impl Volume {
     /// the end, or removes the bucket. After an error the entries that were made stay.
     pub async fn fork_bucket(
         &self,
-        source: &str,
+        source: impl Into<NamedBucket<'_>>,
         target: &str,
         watch: &dyn ForkWatch,
     ) -> Result<Forked, VolumeError> {
+        let source = source.into();
         // The source is found first: a fork of a missing bucket must not create the new one.
-        let found = self.session.run(&FindBucketConfigs { name: source.as_bytes() }).await?;
+        let found = self.session.run(&FindBucketConfigs { name: source.name }).await?;
+        if source.ino.is_some_and(|ino| ino != found.ino) {
+            return Err(FsError::NoSuchBucket.into());
+        }
         let [ino] = self.fresh().await?;
         let opened = self.open_directory(found.ino, ino).await?.ok_or(FsError::NoSuchBucket)?;
         // Of the configurations only that of encryption is copied. Others, such as lifecycle rules,

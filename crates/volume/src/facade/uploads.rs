@@ -3,7 +3,7 @@
 //! For example, with the delimiter `/` the uploads of `a/1` and `a/2` are one entry, the prefix
 //! `a/`.
 
-use namespace::{ListUploads, UploadsAfter};
+use namespace::{ListUploads, NamedBucket, UploadsAfter};
 use record::{Upload, UploadState};
 
 use super::multipart::{RECORDS_AT_ONCE, UploadId};
@@ -56,9 +56,10 @@ impl Volume {
     /// Returns a page of the open uploads of a bucket.
     pub async fn uploads(
         &self,
-        bucket: &str,
+        bucket: impl Into<NamedBucket<'_>>,
         query: UploadsQuery,
     ) -> Result<UploadsPage, VolumeError> {
+        let bucket = bucket.into();
         let mut after = query.key_after.clone().map(|key| match query.id_after {
             Some(id) => UploadsAfter::Upload(key, id.0),
             None => UploadsAfter::Object(key),
@@ -66,7 +67,7 @@ impl Volume {
         let mut entries: Vec<UploadsEntry> = Vec::new();
         loop {
             let operation = ListUploads {
-                bucket: bucket.as_bytes(),
+                bucket,
                 prefix: &query.prefix,
                 after: after.as_ref(),
                 limit: RECORDS_AT_ONCE,

@@ -7,7 +7,9 @@ use block::{MemoryBlocks, Observed};
 use bytes::Bytes;
 use faulty::Faulty;
 use futures::TryStreamExt;
-use namespace::{AclKind, AttributeChange, NewNode, NodeName, ReadDirectoryPage, SetTime};
+use namespace::{
+    AclKind, AttributeChange, NamedBucket, NewNode, NodeName, ReadDirectoryPage, SetTime,
+};
 use record::key::{self, CounterKind, space};
 use record::{
     Content, Ino, Inode, InodeBody, Kind, ObjectHeaders, ObjectLock, ObjectOwnership, PartTag,
@@ -525,4 +527,9 @@ async fn a_fork_reads_many_names_and_needs_a_free_bucket_name() {
         let refused = world.volume.fork_bucket(from, to, &()).await;
         assert!(matches!(refused, Err(VolumeError::Fs(found)) if found == error), "{refused:?}");
     }
+    // The permissions were checked for an earlier bucket with the name of the source.
+    let replaced = NamedBucket { name: b"b", ino: Some(Ino(world.bucket.0 + 1)) };
+    let refused = world.volume.fork_bucket(replaced, "d", &()).await;
+    assert!(matches!(refused, Err(VolumeError::Fs(FsError::NoSuchBucket))), "{refused:?}");
+    assert!(world.volume.bucket("d").await.is_err(), "no bucket was created");
 }

@@ -39,7 +39,7 @@ pub(crate) struct Setup {
     /// The URL of the metadata store; `None` for a file in the data folder.
     meta: Option<String>,
     blocks: Blocks,
-    /// The address at which it listens; `None` for a free port.
+    /// The address at which it listens; `None` for a new one.
     listen: Option<String>,
     options: Vec<String>,
     /// Environment variables that shift its clock.
@@ -210,8 +210,9 @@ impl Setup {
         std::fs::create_dir_all(&self.folder).expect("a folder for the gateway");
         let log = self.folder.join("log");
         let mut command = self.command("serve");
-        let listen = self.listen.as_deref().unwrap_or("127.0.0.1:0");
-        command.args(["--listen", listen, "--admin-listen", "127.0.0.1:0"]);
+        // Reserved, because a test may start a gateway at this address again.
+        let listen = self.listen.clone().unwrap_or_else(|| ports::reserve().to_string());
+        command.args(["--listen", &listen, "--admin-listen", "127.0.0.1:0"]);
         command.args(&self.options).envs(self.clock.iter().cloned());
         let begins = std::fs::read(&log).map_or(0, |log| log.len());
         let mut child = spawn(command, &log);

@@ -33,7 +33,7 @@ impl Fork {
         let Existing { meta, sole, rings } = upkeep::existing(settings, &doing).await?;
         let blocks = engines::blocks(&settings.blocks, upkeep::seed()?, rings.keys()).await?;
         let bar = Bar::new();
-        let fork = BucketFork { source, target, sole };
+        let fork = BucketFork { source, source_ino: None, target, sole };
         let admin = operator::over(Arc::clone(&meta));
         let forked =
             Box::pin(admin.fork_bucket(blocks.store, fork, &bar, dump::interrupted())).await;

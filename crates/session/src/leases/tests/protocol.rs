@@ -30,7 +30,7 @@ struct Bench {
 fn bench(is_local: bool) -> Bench {
     let records = RecordCache::new(1 << 20, true);
     let leases = Leases::new(&records, &Arc::default());
-    leases.sessions_listed(Moment::now(), vec![Peer { nonce: PEER, reach: Vec::new() }]);
+    leases.sessions_listed(Moment::now(), vec![Peer::without_addresses(PEER)]);
     let (link, sent) = Link::channel(PEER, is_local);
     leases.opened(&link);
     Bench { leases, records, link, sent }
@@ -426,7 +426,7 @@ async fn the_end_of_a_link_or_a_new_session_ends_the_lease() {
     bench.learn(1);
     bench.leases.sessions_changed();
     assert!(!bench.answers(1));
-    bench.leases.sessions_listed(Moment::now(), vec![Peer { nonce: PEER, reach: Vec::new() }]);
+    bench.leases.sessions_listed(Moment::now(), vec![Peer::without_addresses(PEER)]);
     bench.learn(1);
     assert!(bench.answers(1), "the lease of the known peer still runs");
     bench.leases.closed(&bench.link);

@@ -201,7 +201,7 @@ async fn maintain(world: Arc<World>, n: usize, seed: u64) {
     let mut random = SmallRng::seed_from_u64(seed);
     let session = &world.sessions[n];
     let others = world.sessions.iter().filter(|other| other.nonce != session.nonce);
-    let others = others.map(|other| Peer { nonce: other.nonce, reach: Vec::new() }).collect();
+    let others = others.map(|other| Peer::without_addresses(other.nonce)).collect();
     session.leases.sessions_listed(Moment::now(), others);
     loop {
         session.leases.feed_checked(Moment::now());
