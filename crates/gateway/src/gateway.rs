@@ -241,7 +241,8 @@ impl Gateway {
             // An invalid preflight is refused for each kind of resource.
             Preflight::parse(&head.headers)?;
         }
-        let rules = self.rules_of(head, operation, &resource).await?;
+        let is_known = authenticated.identity.is_some();
+        let rules = self.rules_of(head, operation, &resource, is_known).await?;
         if let Some(rules) = &rules {
             served.set_rules(rules);
         }
@@ -266,22 +267,26 @@ impl Gateway {
         is_visit.then(|| browser::redirect(url))
     }
 
-    /// Returns the rules of the bucket of a request. `NoSuchBucket` takes precedence over errors in
-    /// the arguments of the request.
+    /// Returns the rules of the bucket of a request; `is_known` if an access key has signed it.
+    /// `NoSuchBucket` takes precedence over errors in the arguments of the request.
     async fn rules_of(
         &self,
         head: &Parts,
         operation: Operation,
         resource: &S3Resource,
+        is_known: bool,
     ) -> Result<Option<Arc<BucketRules>>, Fault> {
         // A bucket that is being created has no rules yet; the policies of the sender decide alone.
         let name = resource.bucket().filter(|_| operation != Operation::CreateBucket);
         let Some(name) = name else { return Ok(None) };
         if matches!(resource, S3Resource::Bucket(_))
             && (head.method == Method::PUT || head.method == Method::DELETE)
+            && is_known
         {
             // A change of the bucket itself needs the permissions of the present bucket. The cached
-            // records may be those of a bucket that another gateway has just replaced.
+            // records may be those of a bucket that another gateway has just replaced, and this
+            // read corrects them. Strangers must not cause reads of the store, so the cached
+            // records decide about them.
             let present = self.volume.bucket(name.as_str()).await;
             present.map_err(|error| translate::bucket_fault(name, error))?;
         }

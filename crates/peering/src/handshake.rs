@@ -176,7 +176,7 @@ impl Provers {
     }
 
     /// Returns the listener's side at the socket file of this session, or over TCP.
-    pub(crate) fn own_side(&self, is_local: bool) -> Result<&Prover, HandshakeError> {
+    pub(crate) fn listener_side(&self, is_local: bool) -> Result<&Prover, HandshakeError> {
         if is_local { Ok(&self.local) } else { self.over_network() }
     }
 

@@ -9,7 +9,7 @@
 //! For example, a gateway that wants to answer from its memory sends [`Message::Ask`] to each peer.
 //! When [`Message::Grant`] arrives, its lease counts from before it asked.
 //!
-//! Invariant: each peer of a link is a session of the volume, and the messages of a link arrive in
+//! Invariant: each peer of a link is a process of the volume, and the messages of a link arrive in
 //! their order, each once, up to the end of the link. Over TCP a peer proves that it knows the key
 //! of the volume. Through a socket file it proves that it knows the secret in the session's record.
 //!

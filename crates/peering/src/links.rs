@@ -22,7 +22,7 @@ use crate::socket_file::SocketFile;
 #[derive(Debug)]
 pub struct Links {
     registry: Arc<Registry>,
-    /// The addresses of each peer. A dropped sender ends the peer's dialer.
+    /// The last record of each peer. A dropped sender ends the peer's dialer.
     dialed: Mutex<HashMap<Nonce, watch::Sender<Peer>>>,
     file: Mutex<Option<SocketFile>>,
 }

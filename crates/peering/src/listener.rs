@@ -108,7 +108,7 @@ async fn accept(
     registry: &Arc<Registry>,
     connection: &mut Connection,
 ) -> Result<(Admission, FrameKeys), ExchangeError> {
-    let prover = registry.provers.own_side(connection.is_local)?;
+    let prover = registry.provers.listener_side(connection.is_local)?;
     let dialer = exchange::answer(connection, prover).await?;
     let claimed = dialer.claimed();
     let verified = exchange::proved(connection, dialer).await;

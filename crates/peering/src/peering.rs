@@ -42,17 +42,6 @@ pub struct PeeringOptions {
 /// The reason why a session has no listeners: a fragment after "cannot connect to peer sessions: ".
 #[derive(Debug, thiserror::Error)]
 pub enum PeeringError {
-    /// There is no socket file. [`Peering::bind`] only warns.
-    #[error("no socket can be made in {}: {}", folder.display(), in_words(source))]
-    Socket {
-        /// The folder for the file.
-        folder: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// The path of the folder is not UTF-8, so no record can hold it. [`Peering::bind`] only warns.
-    #[error("the path {} is not UTF-8; choose another folder", .0.display())]
-    Path(PathBuf),
     /// There is no TCP listener.
     #[error("{address} cannot be listened on: {}", in_words(source))]
     Listen {
@@ -70,7 +59,16 @@ pub enum PeeringError {
     /// An address is announced without a listener.
     #[error("an announced address needs a listener")]
     NoListener,
-    /// The system gives no random bytes for a socket file. [`Peering::bind`] only warns.
+}
+
+/// The reason why a session has no socket file, for a warning.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SocketFileError {
+    #[error("no socket can be made in {}: {}", folder.display(), in_words(source))]
+    Make { folder: PathBuf, source: io::Error },
+    /// The path of the folder is not UTF-8, so no record can hold it.
+    #[error("the path {} is not UTF-8; choose another folder", .0.display())]
+    Path(PathBuf),
     #[error("the system gives no random bytes")]
     Random,
 }
@@ -130,17 +128,17 @@ impl Peering {
         Ok(peering)
     }
 
-    pub(crate) fn bind_unix(&mut self, folder: PathBuf) -> Result<(), PeeringError> {
+    pub(crate) fn bind_unix(&mut self, folder: PathBuf) -> Result<(), SocketFileError> {
         socket_file::remove_stale(&folder);
-        let name = exchange::random().map_err(|_| PeeringError::Random)?;
-        let secret = exchange::random().map_err(|_| PeeringError::Random)?;
+        let name = exchange::random().map_err(|_| SocketFileError::Random)?;
+        let secret = exchange::random().map_err(|_| SocketFileError::Random)?;
         let bound = SocketFile::listen(&folder, name)
             .and_then(|(file, listener)| Ok((file, UnixListener::from_std(listener)?)));
         let (file, listener) = match bound {
             Ok(bound) => bound,
-            Err(source) => return Err(PeeringError::Socket { folder, source }),
+            Err(source) => return Err(SocketFileError::Make { folder, source }),
         };
-        let text = address::unix(file.path()).ok_or(PeeringError::Path(folder))?;
+        let text = address::unix(file.path()).ok_or(SocketFileError::Path(folder))?;
         self.reach.push(text);
         self.socket_secret = SocketSecret(secret);
         self.listeners.push(Listener::Unix(listener));

@@ -13,7 +13,7 @@ use s3::{Code, Fault};
 use volume::{FsError, Object, ObjectChange, VolumeError};
 
 use super::locks::{not_locking, now, requests_bypass, to_mode, to_retain_until, to_retention};
-use super::{bucket, change, read};
+use super::{bucket_access, change, read};
 use crate::call::Call;
 use crate::http::HttpBody;
 use crate::receive::{document, required_document};
@@ -21,14 +21,9 @@ use crate::response::S3Response;
 use crate::translate;
 
 pub(super) async fn get_bucket(call: &Call<'_>) -> Result<S3Response, Fault> {
-    bucket::found(call).await?;
-    let name = call.bucket()?;
-    let kind = BucketConfigKind::ObjectLock;
-    let config = call.volume.bucket_config(call.named_bucket()?, kind).await;
-    let config =
-        config.map_err(|error| translate::bucket_fault(name, error))?.ok_or_else(|| {
-            Fault::new(Code::ObjectLockConfigurationNotFoundError).with("BucketName", name.as_str())
-        })?;
+    let config = bucket_access::config(call, BucketConfigKind::ObjectLock).await?;
+    let config = config
+        .ok_or_else(|| bucket_access::absent(call, Code::ObjectLockConfigurationNotFoundError))?;
     let config = ObjectLockConfiguration::parse(&config.bytes)?;
     Ok(S3Response::xml(StatusCode::OK, config.to_xml()))
 }

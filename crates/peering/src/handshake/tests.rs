@@ -205,12 +205,12 @@ fn the_two_kinds_of_connections_have_different_keys() {
         (tcp, false, true),
         (&at_file, false, false),
     ] {
-        let listener = listener.own_side(is_local).unwrap();
+        let listener = listener.listener_side(is_local).unwrap();
         assert_eq!(exchange(dialer, listener, |_, _| {}).is_ok(), fits);
     }
     let keyless = Provers::new(VOLUME, &SocketSecret([1; 16]), None, DIALER);
     assert_eq!(keyless.over_network().unwrap_err(), HandshakeError::NoKey);
-    assert_eq!(keyless.own_side(false).unwrap_err(), HandshakeError::NoKey);
+    assert_eq!(keyless.listener_side(false).unwrap_err(), HandshakeError::NoKey);
     let at_file = keyless.at_socket_file(&SocketSecret([2; 16]));
-    assert!(exchange(&at_file, listener.own_side(true).unwrap(), |_, _| {}).is_ok());
+    assert!(exchange(&at_file, listener.listener_side(true).unwrap(), |_, _| {}).is_ok());
 }

@@ -4,6 +4,7 @@ use record::SocketSecret;
 use tokio::net::TcpListener;
 
 use super::fixture::*;
+use crate::handshake::HandshakeError;
 use crate::{Peer, Peering, PeeringError, PeeringOptions};
 
 fn keyless(options: PeeringOptions) -> PeeringOptions {
@@ -76,12 +77,7 @@ async fn a_process_that_does_not_know_the_secret_of_a_socket_file_is_refused() {
     for secret in [SocketSecret::NONE, SocketSecret([9; SocketSecret::BYTES])] {
         dialer.links.set_peers(vec![Peer { socket_secret: secret, ..listener.peer() }]);
         let text = dialer.failure(1).await;
-        assert!(
-            text.ends_with(
-                "it does not know the secret: over the network that is the volume's master key"
-            ),
-            "{text}"
-        );
+        assert_eq!(text, format!("{}: {}", listener.reach[0], HandshakeError::Proof));
     }
     listener.quiet();
     dialer.quiet();

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::sync::atomic::Ordering;
 
 use super::fixture::*;
+use crate::peering::SocketFileError;
 use crate::{Peering, PeeringError, PeeringOptions};
 
 #[tokio::test]
@@ -124,7 +125,7 @@ async fn a_session_that_cannot_make_its_socket_connects_to_others() {
     let text = peering.bind_unix(missing.clone()).unwrap_err().to_string();
     assert_eq!(text, format!("no socket can be made in {}: entity not found", missing.display()));
     let found = peering.bind_unix(strange.clone()).unwrap_err();
-    assert!(matches!(found, PeeringError::Path(_)), "{found}");
+    assert!(matches!(found, SocketFileError::Path(_)), "{found}");
 
     let mut listener = Session::start(1, local(folder.path())).await;
     for place in [&missing, &strange] {
